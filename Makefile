@@ -1,0 +1,47 @@
+# Everything a newcomer needs: `make quickstart` to see it work, `make test` to check it.
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+# Linux without a GPU: TORCH_INDEX=https://download.pytorch.org/whl/cpu installs the much smaller CPU build.
+TORCH_INDEX ?=
+PAIR ?= en-fr
+
+.DEFAULT_GOAL := help
+.PHONY: help venv quickstart test test-slow lint format clean
+
+help: ## list the targets
+	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
+
+venv: $(STAMP) ## create .venv with the pinned dependencies
+
+# The check comes first: an older Python fails later, in words that do not say why.
+$(STAMP): pyproject.toml constraints.txt
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Regard needs Python 3.11 or later, this is " + sys.version.split()[0] + ": make PYTHON=/path/to/python3.11")'
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check torch==2.13.0 $(if $(TORCH_INDEX),--index-url $(TORCH_INDEX))
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
+	touch $(STAMP)
+
+quickstart: venv ## train, translate, score and look, in about four minutes (PAIR=en-fr, en-de or en-ko)
+	$(BIN)/regard quickstart --pair $(PAIR)
+
+test: lint ## lint, type-check and run the quick tests
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2
+
+test-slow: venv ## the tests in which every architecture must learn
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 -m slow
+
+lint: venv ## ruff and mypy, changing nothing
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+format: venv ## sort the imports and format the code
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+clean: ## remove caches and builds, keep .venv and models
+	rm -rf build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	find regard tests -name __pycache__ -type d -prune -exec rm -rf {} +
