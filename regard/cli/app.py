@@ -1,0 +1,167 @@
+"""The table of commands, and the one place where errors become a line and an exit status.
+
+The convention for a command `name` (the example is `steps`):
+
+* the file is `regard/cli/name.py`, and a row of COMMANDS below names it with its line of help;
+* the file holds a function `name`, whose parameters are typed in typer's manner:
+  `query: Annotated[str, typer.Option(help="...")] = "10,5,10"`. The first paragraph of its docstring is the
+  first thing that `regard name --help` shows;
+* only the file of the command that was asked for is imported, and it imports torch, tokenizers and matplotlib
+  inside its functions, so that `regard name --help` stays quick too;
+* results go to stdout, progress and remarks to stderr;
+* a user's mistake raises a RegardError, and nothing is caught or printed by the command: `main` turns RegardError,
+  OSError, usage errors, Ctrl-C and a closed pipe into one line and a status. For another status,
+  `raise typer.Exit(1)`.
+"""
+
+import errno
+import os
+import sys
+from collections.abc import Callable, Sequence
+from difflib import get_close_matches
+from importlib import import_module
+
+import typer
+
+from regard import __version__
+from regard.errors import RegardError
+
+# command -> its line in `regard --help`; in the order of use
+COMMANDS = {
+    "quickstart": "Train, translate, score and look, in four minutes, with nothing to download.",
+    "train": "Train a model from a recipe, or go on with one.",
+    "translate": "Translate lines from stdin or files.",
+    "evaluate": "BLEU, chrF, TER and alignment error rate of a model.",
+    "score": "Log-probability and perplexity of given pairs.",
+    "look": "Draw the attention of a sentence.",
+    "steps": "The five steps of attention, number by number.",
+    "diagram": "Draw a model, unrolled over a short sentence.",
+    "info": "What a model folder holds.",
+    "models": "The architectures, with their papers.",
+    "recipes": "The recipes, with their papers and published scores.",
+}
+# commands that share a file with another one; all others live in the file of their own name
+SHARED_FILES = {"models": "recipes"}
+
+EXIT_FAULT = 1
+EXIT_USER_ERROR = 2
+EXIT_INTERRUPTED = 130
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one command line and return its exit status; a traceback only when REGARD_DEBUG=1."""
+    arguments = list(sys.argv[1:] if arguments is None else arguments)
+    if os.environ.get("REGARD_DEBUG") == "1":
+        return _run(arguments)
+    try:
+        return _run(arguments)
+    except RegardError as error:
+        return _fail(str(error))
+    except typer.TyperException as error:
+        return _fail(_usage_message(error, arguments))
+    except (KeyboardInterrupt, typer.Abort):
+        return _fail("interrupted", EXIT_INTERRUPTED)
+    except BrokenPipeError:
+        return _close_pipe()
+    except OSError as error:
+        return _fail(_system_message(error))
+    except Exception as error:  # ours to mend, not the user's: say so, and how to report it
+        fault = f"{type(error).__name__}: {error}"
+        return _fail(f"a fault in Regard, {fault}: REGARD_DEBUG=1 shows where", EXIT_FAULT)
+
+
+def build_app(wanted: str | None) -> typer.Typer:
+    """The application with the wanted command imported and all others as a line of help."""
+    # Plain help: rich's panels would double the time of --help.
+    app = typer.Typer(
+        name="regard",
+        no_args_is_help=False,
+        add_completion=False,
+        rich_markup_mode=None,
+        pretty_exceptions_enable=False,
+        context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+    )
+    app.callback(invoke_without_command=True)(_root)
+    for name, line in COMMANDS.items():
+        if name == wanted:
+            app.command(name, short_help=line)(_load(name))
+        else:
+            app.command(name, short_help=line)(_not_loaded)
+    return app
+
+
+def _run(arguments: list[str]) -> int:
+    # No option of the root takes a value, so the first word is the command.
+    wanted = next((word for word in arguments if not word.startswith("-")), None)
+    status = build_app(wanted)(arguments, prog_name="regard", standalone_mode=False)
+    sys.stdout.flush()  # here, so that a closed pipe or a full disk is still ours to report
+    return status if isinstance(status, int) else 0
+
+
+def _load(name: str) -> Callable[..., None]:
+    module = import_module(f"regard.cli.{SHARED_FILES.get(name, name)}")
+    command: Callable[..., None] = getattr(module, name)
+    return command
+
+
+def _not_loaded() -> None:
+    raise AssertionError("only the wanted command is ever called")
+
+
+def _show_version(value: bool) -> None:
+    if value:
+        typer.echo(f"regard {__version__}")
+        raise typer.Exit()
+
+
+def _root(
+    context: typer.Context,
+    version: bool = typer.Option(
+        False, "--version", help="Show the version and exit.", callback=_show_version, is_eager=True
+    ),
+) -> None:
+    """Train, translate with, and look inside attention models.
+
+    Start with `regard quickstart`, or `regard COMMAND --help`.
+    """
+    if context.invoked_subcommand is None:
+        typer.echo(context.get_help())
+
+
+def _usage_message(error: typer.TyperException, arguments: Sequence[str]) -> str:
+    """One line: what is wrong, the nearest name if a command is mistyped, and where the help is."""
+    command = next((word for word in arguments if not word.startswith("-")), None)
+    if command is not None and command not in COMMANDS:
+        nearest = get_close_matches(command, COMMANDS, n=1)
+        remedy = f"did you mean 'regard {nearest[0]}'?" if nearest else "see 'regard --help'"
+        return f"there is no command '{command}': {remedy}"
+    help_call = f"regard {command} --help" if command else "regard --help"
+    message = " ".join(error.format_message().split()).rstrip(".")
+    return f"{message[:1].lower()}{message[1:]}: see '{help_call}'"
+
+
+def _system_message(error: OSError) -> str:
+    reason = (error.strerror or str(error) or type(error).__name__).lower()
+    where = f"{error.filename}: " if error.filename else ""
+    remedies = {
+        errno.ENOSPC: "free some space, or choose another folder",
+        errno.EDQUOT: "free some space, or choose another folder",
+        errno.EACCES: "check who owns it, or choose another folder",
+        errno.EROFS: "choose another folder",
+        errno.ENOENT: "check the path",
+        errno.EISDIR: "give a file",
+    }
+    remedy = remedies.get(error.errno or 0)
+    return f"{where}{reason}" + (f": {remedy}" if remedy else "")
+
+
+def _fail(message: str, status: int = EXIT_USER_ERROR) -> int:
+    # A message stays one line, whatever a file name or a value in it holds.
+    print(f"regard: error: {' '.join(message.split())}", file=sys.stderr)
+    return status
+
+
+def _close_pipe() -> int:
+    # The reader has gone (`regard ... | head`). Point stdout elsewhere, or Python complains when it exits.
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    return 0

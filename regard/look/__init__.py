@@ -1,0 +1,1 @@
+"""Looking at attention: the arithmetic, the terminal, pictures and pages."""
