@@ -1,0 +1,376 @@
+"""Recipes: the only home of every setting, its default and its documentation.
+
+A recipe is a TOML file with the tables [model], [text], [training] and [search]. This file needs no torch, so that
+listing, validating and helping are instant.
+"""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated, Any, ClassVar, Literal, get_args
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+
+from regard.errors import ConfigError, did_you_mean
+
+ScoreName = Literal["dot", "scaled_dot", "general", "additive", "concat", "location", "cosine"]
+WindowName = Literal["global", "local-m", "local-p"]
+CellName = Literal["rnn", "gru", "lstm"]
+
+
+class Settings(BaseModel):
+    """A frozen group of settings; an unknown key is refused."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+
+
+# --- models -------------------------------------------------------------------------------------------------------
+
+
+class ModelSettings(Settings):
+    """What all the recurrent models share."""
+
+    title: ClassVar[str]
+    paper: ClassVar[str]
+    published: ClassVar[str]
+
+    embedding_size: int = Field(256, ge=1, description="size of a word's vector")
+    hidden_size: int = Field(512, ge=1, description="size of a recurrent layer")
+    dropout: float = Field(0.2, ge=0, lt=1, description="share of units dropped between layers while training")
+    layer_norm: bool = Field(False, description="normalise inside the recurrent cells (slower, steadier)")
+    tie_embeddings: Literal["none", "target", "all"] = Field(
+        "none",
+        description="use the target embedding as output matrix (target), and as source embedding too (all: joint pieces)",
+    )
+    source_vectors: Path | None = Field(None, description="word2vec/GloVe text file that starts the source embedding")
+    target_vectors: Path | None = Field(None, description="word2vec/GloVe text file that starts the target embedding")
+
+
+class Seq2SeqSettings(ModelSettings):
+    """The fixed vector: one vector carries the whole sentence."""
+
+    title = "encoder-decoder with one fixed vector, no attention"
+    paper = "Sutskever et al. 2014; Cho et al. 2014"
+    published = "WMT14 en-fr 30.6 BLEU (5 reversed LSTMs: 34.8)"
+
+    kind: Literal["seq2seq"] = "seq2seq"
+    cell: CellName = Field("lstm", description="the recurrent cell")
+    layers: int = Field(2, ge=1, le=32, description="depth of encoder and decoder (the paper: 4)")
+    context: Literal["start", "every_step"] = Field(
+        "start", description="the vector starts the decoder (Sutskever) or enters every step (Cho)"
+    )
+    reverse_source: bool = Field(True, description="read the source sentence backwards (Sutskever)")
+
+    @model_validator(mode="after")
+    def _cho_is_shallow(self) -> Seq2SeqSettings:
+        if self.context == "every_step" and (self.layers != 1 or self.cell != "gru"):
+            raise ValueError('context = "every_step" is Cho\'s model: it needs layers = 1 and cell = "gru"')
+        return self
+
+
+class BahdanauSettings(ModelSettings):
+    """Attention computed from the previous decoder state, before the step."""
+
+    title = "bidirectional GRU encoder, additive attention before each decoder step, maxout output"
+    paper = "Bahdanau et al. 2015"
+    published = "WMT14 en-fr 26.8 BLEU (28.5 trained longer)"
+
+    kind: Literal["bahdanau"] = "bahdanau"
+    score: ScoreName = Field("additive", description="how a query is compared with the keys")
+    attention_size: int = Field(512, ge=1, description="size of the additive score's hidden layer")
+    maxout_size: int = Field(256, ge=1, description="units of the maxout layer before the output")
+    max_source_positions: int = Field(200, ge=1, description="rows of the location score")
+
+
+class LuongSettings(ModelSettings):
+    """Attention computed from the current decoder state, after the step."""
+
+    title = "stacked LSTMs, every score, global or local attention after each step, input feeding"
+    paper = "Luong et al. 2015"
+    published = "WMT14 en-de 20.9 BLEU (local-p, general; ensemble 23.0)"
+
+    kind: Literal["luong"] = "luong"
+    cell: CellName = Field("lstm", description="the recurrent cell")
+    layers: int = Field(2, ge=1, le=32, description="depth of encoder and decoder (the paper: 4)")
+    score: ScoreName = Field("general", description="how a query is compared with the keys")
+    attention_size: int = Field(512, ge=1, description="size of the additive score's hidden layer")
+    window: WindowName = Field("global", description="which source positions may be attended to")
+    window_size: int = Field(10, ge=1, description="D: a local window spans D positions on either side of its centre")
+    max_source_positions: int = Field(200, ge=1, description="rows of the location score")
+    input_feeding: bool = Field(True, description="the attentional vector joins the next step's input")
+    query: Literal["current", "previous"] = Field(
+        "current",
+        description="attend with the state after the step, through a tanh layer (Luong), "
+        "or with the state before it, without tanh (the textbook variant)",
+    )
+    reverse_source: bool = Field(True, description="read the source sentence backwards, as the paper does")
+    bidirectional: bool = Field(False, description="read the source in both directions (not in the paper)")
+
+    @model_validator(mode="after")
+    def _sizes_fit(self) -> LuongSettings:
+        if self.bidirectional and self.hidden_size % 2:
+            raise ValueError("bidirectional = true needs an even hidden_size: each direction has half of it")
+        return self
+
+
+class GnmtSettings(ModelSettings):
+    """Deep residual LSTMs with the bottom decoder layer as query."""
+
+    title = "deep residual LSTMs, bidirectional first layer, additive attention from the bottom layer"
+    paper = "Wu et al. 2016"
+    published = "WMT14 en-fr 39.0, en-de 24.6 BLEU (8 layers, wordpieces)"
+
+    kind: Literal["gnmt"] = "gnmt"
+    layers: int = Field(8, ge=2, le=16, description="depth of encoder and decoder")
+    attention_size: int = Field(512, ge=1, description="size of the additive score's hidden layer")
+    context_to: Literal["upper", "all"] = Field(
+        "upper", description="layers that get the context: all but the bottom one (the paper) or all (tensorflow/nmt)"
+    )
+
+
+ModelConfig = Annotated[
+    Seq2SeqSettings | BahdanauSettings | LuongSettings | GnmtSettings, Field(discriminator="kind")
+]
+
+MODEL_SETTINGS: dict[str, type[ModelSettings]] = {
+    "seq2seq": Seq2SeqSettings,
+    "bahdanau": BahdanauSettings,
+    "luong": LuongSettings,
+    "gnmt": GnmtSettings,
+}
+
+# --- text, training, search ---------------------------------------------------------------------------------------
+
+
+class TextSettings(Settings):
+    """How sentences become token ids."""
+
+    tokenizer: Literal["bpe", "unigram", "wordpiece", "word", "character"] = Field(
+        "bpe", description="the kind of pieces"
+    )
+    vocabulary_size: int = Field(8000, ge=8, description="pieces a vocabulary may have, special ones included")
+    joint: bool = Field(False, description="one vocabulary for both languages")
+    byte_fallback: bool = Field(
+        True, description="spell unknown characters in bytes, so that nothing is unknown (bpe and unigram)"
+    )
+    lowercase: bool = Field(False, description="lower-case all text; the case is then lost")
+    min_frequency: int = Field(2, ge=1, description="pieces and words seen less often are left out")
+    max_length: int = Field(128, ge=1, description="pairs with more tokens on a side are skipped, and counted")
+
+
+class TrainingSettings(Settings):
+    """How a model learns."""
+
+    seed: int = Field(1, ge=0, lt=2**63, description="every random choice follows from it")
+    epochs: float | None = Field(None, gt=0, description="stop after so many passes over the text")
+    updates: int | None = Field(None, ge=1, description="stop after so many updates")
+    budget: str | None = Field(
+        None, description='stop after so long: "90s", "10m", "1.5h"; turned into updates after a short warm-up'
+    )
+    batch_tokens: int = Field(4096, ge=1, description="target tokens a batch may hold, padding included")
+    batch_sentences: int | None = Field(None, ge=1, description="and at most so many sentences")
+    accumulate: int = Field(1, ge=1, description="batches whose gradients are added up for one update")
+    optimizer: Literal["adam", "adamw", "sgd"] = Field("adam", description="the update rule")
+    learning_rate: float = Field(1e-3, gt=0, description="the peak of the schedule")
+    betas: tuple[float, float] = Field((0.9, 0.98), description="Adam's averaging")
+    epsilon: float = Field(1e-9, gt=0, description="Adam's epsilon")
+    weight_decay: float = Field(0.0, ge=0, description="pull weights towards zero (adamw: decoupled)")
+    schedule: Literal["constant", "inverse_sqrt", "cosine", "linear", "plateau"] = Field(
+        "cosine", description="how the learning rate moves after the warm-up"
+    )
+    warmup: int = Field(200, ge=0, description="updates over which the learning rate rises to its peak")
+    plateau_factor: float = Field(0.5, gt=0, lt=1, description="plateau: multiply the learning rate by it")
+    plateau_patience: int = Field(2, ge=0, description="plateau: after so many validations without a gain")
+    clip_norm: float | None = Field(1.0, gt=0, description="the gradient's norm is cut to it")
+    label_smoothing: float = Field(0.1, ge=0, lt=1, description="probability mass shared over the vocabulary")
+    scheduled_sampling: float = Field(
+        0.0, ge=0, le=1, description="share of inputs that are the model's own words, reached by the last update"
+    )
+    validate_every: int | None = Field(None, ge=1, description="updates between validations (default: each epoch)")
+    validation_bleu: bool = Field(True, description="also translate the validation set (greedily) and compute BLEU")
+    validation_sentences: int = Field(1000, ge=1, description="sentences that are translated for it, at most")
+    select_by: Literal["bleu", "loss"] = Field("bleu", description="what the best checkpoint is best at")
+    patience: int | None = Field(None, ge=1, description="stop after so many validations without a gain")
+    average: Literal["none", "last", "best"] = Field("none", description="average the weights of kept checkpoints")
+    keep: int = Field(1, ge=1, le=50, description="checkpoints kept for averaging")
+    precision: Literal["float32", "bfloat16"] = Field("float32", description="mixed precision, where the device has it")
+    log_every: int = Field(50, ge=1, description="updates between lines of the log")
+    save_every: float = Field(5.0, gt=0, description="minutes between checkpoints to resume from")
+
+    @model_validator(mode="after")
+    def _ends(self) -> TrainingSettings:
+        if self.epochs is None and self.updates is None and self.budget is None:
+            raise ValueError("training never ends: set at least one of epochs, updates and budget")
+        if self.budget is not None:
+            duration_seconds(self.budget)
+        if not self.validation_bleu and self.select_by == "bleu":
+            raise ValueError('select_by = "bleu" needs validation_bleu = true')
+        return self
+
+
+class SearchSettings(Settings):
+    """How a translation is found."""
+
+    beam: int = Field(5, ge=1, le=1000, description="hypotheses kept at each step; 1 is greedy")
+    n_best: int = Field(1, ge=1, description="translations returned for each sentence, at most `beam`")
+    length_penalty: float = Field(1.0, ge=0, description="alpha of lp = ((5 + |Y|) / 6)^alpha (GNMT)")
+    coverage_penalty: float = Field(0.0, ge=0, description="beta of the coverage penalty (GNMT)")
+    max_length_ratio: float = Field(2.0, gt=0, description="a translation may have ratio * source + extra tokens")
+    max_length_extra: int = Field(20, ge=1, description="see max_length_ratio")
+    min_length_ratio: float = Field(0.0, ge=0, description="a translation must have ratio * source tokens")
+    no_repeat_ngram: int = Field(0, ge=0, description="no n-gram of this length may come twice; 0: no blocking")
+    replace_unknown: bool = Field(True, description="put the most attended source word in place of <unk>")
+    sample: bool = Field(False, description="draw each word at random instead of searching")
+    temperature: float = Field(1.0, gt=0, description="sampling: below 1 is bolder, above 1 wilder")
+    top_k: int = Field(0, ge=0, description="sampling: among the k likeliest; 0: all")
+    top_p: float = Field(1.0, gt=0, le=1, description="sampling: among the likeliest that together have p")
+    seed: int = Field(1, ge=0, lt=2**63, description="sampling: what the draws follow from")
+    batch_tokens: int = Field(4096, ge=1, description="source tokens translated together")
+
+    @model_validator(mode="after")
+    def _n_best_fits(self) -> SearchSettings:
+        if not self.sample and self.n_best > self.beam:
+            raise ValueError(f"n_best = {self.n_best} is more than beam = {self.beam}: raise beam to it")
+        return self
+
+
+class Recipe(Settings):
+    """One reproducible experiment."""
+
+    description: str = Field("", description="what it is, in one line")
+    paper: str = Field("", description="where it comes from")
+    published: str = Field("", description="the score that was published for it")
+    model: ModelConfig
+    text: TextSettings = TextSettings()
+    training: TrainingSettings
+    search: SearchSettings = SearchSettings()
+
+    @model_validator(mode="after")
+    def _tying_fits(self) -> Recipe:
+        if self.model.tie_embeddings == "all" and not self.text.joint:
+            raise ValueError('model.tie_embeddings = "all" needs text.joint = true: one vocabulary for both languages')
+        return self
+
+
+# --- reading ------------------------------------------------------------------------------------------------------
+
+
+def duration_seconds(text: str) -> float:
+    """Seconds of "90s", "10m" or "1.5h"."""
+    match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([smh])", text.strip())
+    if match is None or float(match[1]) <= 0:
+        raise ValueError(f'{text!r} is not a duration: write it as "90s", "10m" or "1.5h"')
+    return float(match[1]) * {"s": 1, "m": 60, "h": 3600}[match[2]]
+
+
+def recipe_folder() -> Path:
+    """Where the recipes lie: inside the installed package, or beside it in a checkout."""
+    installed = Path(__file__).parent / "recipes"
+    return installed if installed.is_dir() else Path(__file__).parent.parent / "recipes"
+
+
+def recipe_names() -> list[str]:
+    """The names of the recipes that come with Regard."""
+    return sorted(path.stem for path in recipe_folder().glob("*.toml"))
+
+
+def load_recipe(name: str | Path, overrides: Sequence[str] = ()) -> Recipe:
+    """The recipe of a name (`bahdanau`) or a file, with `table.key=value` overrides."""
+    path = _recipe_path(name)
+    try:
+        table = tomllib.loads(path.read_text("utf-8"))
+    except IsADirectoryError:
+        raise ConfigError(f"{path}: is a folder, not a recipe: name a .toml file.") from None
+    except UnicodeDecodeError as error:
+        raise ConfigError(f"{path}: is not UTF-8 text (byte {error.start}): a recipe is a TOML file.") from None
+    except tomllib.TOMLDecodeError as error:
+        raise ConfigError(f"{path}: is not valid TOML: {error}.") from None
+    for override in overrides:
+        _override(table, override)
+    return check_recipe(table, str(path))
+
+
+def check_recipe(table: dict[str, Any], where: str) -> Recipe:
+    """The recipe of a parsed table, or one line about the first thing that is wrong with it."""
+    try:
+        return Recipe.model_validate(table)
+    except ValidationError as error:
+        raise ConfigError(f"{where}: {explain(error, Recipe, table)}") from None
+
+
+def with_overrides(recipe: Recipe, overrides: Sequence[str]) -> Recipe:
+    """The recipe with `table.key=value` overrides applied."""
+    if not overrides:
+        return recipe
+    table = recipe.model_dump(mode="json")
+    for override in overrides:
+        _override(table, override)
+    return check_recipe(table, "--set")
+
+
+def explain(error: ValidationError, settings: type[BaseModel], table: dict[str, Any]) -> str:
+    """The first complaint of pydantic in one line: key, value, cause, remedy."""
+    first = error.errors(include_url=False)[0]
+    path = [str(part) for part in first["loc"]]
+    # pydantic names the chosen member of the [model] union as an extra part of the path
+    if len(path) > 1 and path[0] == "model" and path[1] in MODEL_SETTINGS:
+        del path[1]
+    key = ".".join(path)
+    if first["type"] == "extra_forbidden":
+        known = _known_keys(path[:-1], settings, table)
+        return f"unknown key {key!r}: {did_you_mean(path[-1], known)}"
+    if first["type"] == "missing":
+        return f"the key {key!r} is missing: add it."
+    if first["type"] in ("union_tag_invalid", "union_tag_not_found"):
+        kind = table.get("model", {}).get("kind") if isinstance(table.get("model"), dict) else None
+        return f"model.kind = {kind!r} is no model: {did_you_mean(str(kind), MODEL_SETTINGS)}"
+    message = first["msg"].removeprefix("Value error, ")
+    message = message[0].lower() + message[1:] if message[:5] == "Input" else message
+    if first["type"] == "value_error":
+        return f"{key}: {message}." if key else f"{message}."
+    return f"{key} = {first['input']!r}: {message}."
+
+
+def _known_keys(path: list[str], settings: type[BaseModel], table: dict[str, Any]) -> list[str]:
+    for part in path:
+        if part == "model":
+            model = table.get("model")
+            kind = model.get("kind", "") if isinstance(model, dict) else ""
+            settings = MODEL_SETTINGS.get(kind, ModelSettings)
+            continue
+        annotation = settings.model_fields[part].annotation
+        choices = [annotation, *get_args(annotation)]
+        settings = next(choice for choice in choices if isinstance(choice, type) and issubclass(choice, BaseModel))
+    return list(settings.model_fields)
+
+
+def _recipe_path(name: str | Path) -> Path:
+    path = Path(name)
+    if path.exists():
+        return path
+    shipped = recipe_folder() / f"{path.stem if path.parent.name in ('', 'recipes') else path}.toml"
+    if path.suffix in ("", ".toml") and shipped.exists():
+        return shipped
+    raise ConfigError(f"{name}: there is no such recipe or file: {did_you_mean(path.stem, recipe_names())}")
+
+
+def _override(table: dict[str, Any], override: str) -> None:
+    key, equals, text = override.partition("=")
+    parts = key.strip().split(".")
+    if not equals or not all(parts):
+        raise ConfigError(f"--set {override}: write it as table.key=value, such as training.learning_rate=3e-4.")
+    try:
+        value = tomllib.loads(f"value = {text.strip()}")["value"]
+    except tomllib.TOMLDecodeError:
+        value = text.strip()  # a bare word is a string
+    for part in parts[:-1]:
+        inner = table.setdefault(part, {})
+        if not isinstance(inner, dict):
+            raise ConfigError(f"--set {override}: {part!r} is a value, not a table.")
+        table = inner
+    if value == "none" and isinstance(table.get(parts[-1]), (int, float, type(None))):
+        value = None  # TOML has no null; `none` unsets a limit
+    table[parts[-1]] = value
