@@ -9,7 +9,7 @@ The convention for a command `name` (the example is `steps`):
 * only the file of the command that was asked for is imported, and it imports torch, tokenizers and matplotlib
   inside its functions, so that `regard name --help` stays quick too;
 * results go to stdout, progress and remarks to stderr;
-* a user's mistake raises a RegardError, and nothing is caught or printed by the command: `main` turns RegardError,
+* a user's mistake raises a RegardError, and the command catches and prints nothing: `main` turns RegardError,
   OSError, usage errors, Ctrl-C and a closed pipe into one line and a status. For another status,
   `raise typer.Exit(1)`.
 """
@@ -42,6 +42,8 @@ COMMANDS = {
 }
 # commands that share a file with another one; all others live in the file of their own name
 SHARED_FILES = {"models": "recipes"}
+# options of type list[str] that take one or two words: `--train corpus.tsv`, `--train corpus.de corpus.en`
+PAIR_OPTIONS = {"train": ("--train", "--valid")}
 
 EXIT_FAULT = 1
 EXIT_USER_ERROR = 2
@@ -91,11 +93,27 @@ def build_app(wanted: str | None) -> typer.Typer:
 
 
 def _run(arguments: list[str]) -> int:
-    # No option of the root takes a value, so the first word is the command.
-    wanted = next((word for word in arguments if not word.startswith("-")), None)
+    wanted = _command_word(arguments)
+    arguments = repeat_pair_options(arguments, PAIR_OPTIONS.get(wanted or "", ()))
     status = build_app(wanted)(arguments, prog_name="regard", standalone_mode=False)
     sys.stdout.flush()  # here, so that a closed pipe or a full disk is still ours to report
     return status if isinstance(status, int) else 0
+
+
+def repeat_pair_options(arguments: Sequence[str], options: Sequence[str]) -> list[str]:
+    """The arguments with `--train a b` written as `--train a --train b`, which is what typer understands."""
+    repeated: list[str] = []
+    for word in arguments:
+        # the option two places back has its first word already, so this is its second
+        option = repeated[-2] if len(repeated) > 1 else ""
+        is_second = option in options and option not in repeated[:-2] and not repeated[-1].startswith("-")
+        repeated += [option, word] if is_second and not word.startswith("-") else [word]
+    return repeated
+
+
+def _command_word(arguments: Sequence[str]) -> str | None:
+    # No option of the root takes a value, so the first word is the command.
+    return next((word for word in arguments if not word.startswith("-")), None)
 
 
 def _load(name: str) -> Callable[..., None]:
@@ -130,7 +148,7 @@ def _root(
 
 def _usage_message(error: typer.TyperException, arguments: Sequence[str]) -> str:
     """One line: what is wrong, the nearest name if a command is mistyped, and where the help is."""
-    command = next((word for word in arguments if not word.startswith("-")), None)
+    command = _command_word(arguments)
     if command is not None and command not in COMMANDS:
         nearest = get_close_matches(command, COMMANDS, n=1)
         remedy = f"did you mean 'regard {nearest[0]}'?" if nearest else "see 'regard --help'"

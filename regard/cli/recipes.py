@@ -1,0 +1,78 @@
+"""`regard models` and `regard recipes`: what there is, one line each with the paper and its published score."""
+
+from typing import Annotated
+
+import typer
+
+from regard.errors import ConfigError, did_you_mean
+
+
+def models(
+    name: Annotated[
+        str | None, typer.Argument(help="Show the settings of this model.", show_default=False)
+    ] = None,
+) -> None:
+    """List the architectures with their papers and published scores; with a name, its settings.
+
+    Example: regard models bahdanau
+    """
+    from regard.config import MODEL_SETTINGS
+
+    if name is None:
+        rows = [(kind, settings.paper, settings.published) for kind, settings in MODEL_SETTINGS.items()]
+        typer.echo(_columns([("model", "paper", "published"), *rows]))
+    elif name in MODEL_SETTINGS:
+        typer.echo(_settings(name))
+    else:
+        raise ConfigError(f"there is no model '{name}': {did_you_mean(name, MODEL_SETTINGS)}")
+
+
+def recipes(
+    name: Annotated[
+        str | None, typer.Argument(help="Print this recipe, as a start for your own.", show_default=False)
+    ] = None,
+) -> None:
+    """List the recipes with their papers and published scores; with a name, the recipe itself.
+
+    Example: regard recipes bahdanau > my.toml
+    """
+    from regard.config import load_recipe, recipe_folder, recipe_names
+
+    names = recipe_names()
+    if name is None:
+        loaded = [(known, load_recipe(recipe_folder() / f"{known}.toml")) for known in names]
+        rows = [(known, recipe.paper, recipe.published) for known, recipe in loaded]
+        typer.echo(_columns([("recipe", "paper", "published"), *rows]))
+    elif name in names:
+        typer.echo((recipe_folder() / f"{name}.toml").read_text("utf-8"), nl=False)
+    else:
+        raise ConfigError(f"there is no recipe '{name}': {did_you_mean(name, names)}")
+
+
+def _settings(kind: str) -> str:
+    """A model's title, paper and every setting with its default and its meaning."""
+    from regard.config import MODEL_SETTINGS
+
+    settings = MODEL_SETTINGS[kind]
+    lines = [f"{kind}: {settings.title}", f"{settings.paper}: {settings.published}", ""]
+    fields = {name: field for name, field in settings.model_fields.items() if name != "kind"}
+    width = max(len(name) for name in fields)
+    for name, field in fields.items():
+        default = "none" if field.default is None else _toml(field.default)
+        lines += [f"model.{name:<{width}} = {default}", f"    {field.description}"]
+    return "\n".join(lines)
+
+
+def _toml(value: object) -> str:
+    """A setting's default as a recipe would write it."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return f'"{value}"' if isinstance(value, str) else str(value)
+
+
+def _columns(rows: list[tuple[str, str, str]]) -> str:
+    """Rows as columns with two blanks between them."""
+    widths = [max(len(row[column]) for row in rows) for column in range(2)]
+    return "\n".join(
+        f"{first:<{widths[0]}}  {second:<{widths[1]}}  {third}".rstrip() for first, second, third in rows
+    )
