@@ -1,7 +1,6 @@
 """What all tests share: quiet, repeatable surroundings."""
 
 import os
-from collections.abc import Iterator
 
 import pytest
 from hypothesis import settings
@@ -17,9 +16,8 @@ settings.load_profile("repeatable")
 
 
 @pytest.fixture(autouse=True)
-def _plain_surroundings(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def _plain_surroundings(monkeypatch: pytest.MonkeyPatch) -> None:
     """No debugging, no colours, and 80 columns, whatever the caller's shell says."""
     monkeypatch.delenv("REGARD_DEBUG", raising=False)
     monkeypatch.setenv("NO_COLOR", "1")
     monkeypatch.setenv("COLUMNS", "80")
-    yield

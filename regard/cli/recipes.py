@@ -1,5 +1,6 @@
-"""`regard models` and `regard recipes`: what there is, one line each with the paper and its published score."""
+"""`regard models` and `regard recipes`: what there is, with the papers and their published scores."""
 
+import textwrap
 from typing import Annotated
 
 import typer
@@ -59,7 +60,8 @@ def _settings(kind: str) -> str:
     width = max(len(name) for name in fields)
     for name, field in fields.items():
         default = "none" if field.default is None else _toml(field.default)
-        lines += [f"model.{name:<{width}} = {default}", f"    {field.description}"]
+        meaning = textwrap.fill(field.description or "", 80, initial_indent="    ", subsequent_indent="    ")
+        lines += [f"model.{name:<{width}} = {default}", meaning]
     return "\n".join(lines)
 
 
