@@ -1,0 +1,105 @@
+"""Test sentences that occur in the training text, which make a score look better than it is.
+
+While the training text is at hand, `overlap` streams over it. A model folder keeps only a fingerprint of it:
+one 64-bit hash per distinct sentence, 8 bytes each, from which no text can be read back. With 100 million
+training sentences and 10,000 test sentences, one false match is expected in 18 million such evaluations.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from hashlib import blake2b
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from regard.errors import ModelFolderError
+
+FINGERPRINT_FILE = "train.fingerprint.npy"
+Fingerprint = npt.NDArray[np.uint64]
+
+_CHUNK = 1 << 20  # hashes gathered before repeated ones are dropped
+
+
+@dataclass(frozen=True, slots=True)
+class OverlapReport:
+    """How many test sentences occur in the training text; blank ones are not counted as occurring."""
+
+    test_sentences: int
+    in_training: int
+
+    def warning(self) -> str | None:
+        """A line for the user, or None when there is nothing to warn of."""
+        if not self.in_training:
+            return None
+        return (
+            f"{self.in_training:,} of {self.test_sentences:,} test sentences occur in the training text, "
+            "so the scores say less about new text."
+        )
+
+    def to_dict(self) -> dict[str, int]:
+        """Plain values for metrics.json."""
+        return {"test_sentences": self.test_sentences, "in_training": self.in_training}
+
+
+def normalise(line: str) -> str:
+    """The line with single spaces between words and none at its ends."""
+    return " ".join(line.split())
+
+
+def overlap(test_sources: Sequence[str], train_sources: Iterable[str]) -> OverlapReport:
+    """Count the test sentences that occur in the training text, in memory that grows with the test alone."""
+    wanted = {normalise(line) for line in test_sources} - {""}
+    seen = {sentence for line in train_sources if (sentence := normalise(line)) in wanted}
+    return OverlapReport(len(test_sources), sum(normalise(line) in seen for line in test_sources))
+
+
+def fingerprint(lines: Iterable[str]) -> Fingerprint:
+    """The sorted distinct 64-bit hashes of the lines that are not blank."""
+    distinct: Fingerprint = np.empty(0, dtype=np.uint64)
+    chunk = array("Q")
+    for line in lines:
+        sentence = normalise(line)
+        if sentence:
+            chunk.append(_hash(sentence))
+        if len(chunk) >= _CHUNK:
+            distinct = np.union1d(distinct, np.array(chunk, dtype=np.uint64))
+            chunk = array("Q")
+    return np.union1d(distinct, np.array(chunk, dtype=np.uint64))
+
+
+def _hash(sentence: str) -> int:
+    # Lone surrogates cannot come from a checked file, but may from a Python caller.
+    digest = blake2b(sentence.encode("utf-8", "surrogatepass"), digest_size=8).digest()
+    return int.from_bytes(digest, "little")
+
+
+def overlap_with_fingerprint(test_sources: Sequence[str], known: Fingerprint) -> OverlapReport:
+    """Count the test sentences whose hash is in the fingerprint of the training text."""
+    sentences = [normalise(line) for line in test_sources]
+    hashes = np.array([_hash(sentence) for sentence in sentences if sentence], dtype=np.uint64)
+    return OverlapReport(len(test_sources), int(np.isin(hashes, known).sum()))
+
+
+def save_fingerprint(folder: str | Path, known: Fingerprint) -> None:
+    """Write the fingerprint into a model folder, little-endian whatever the machine."""
+    np.save(Path(folder) / FINGERPRINT_FILE, known.astype("<u8"), allow_pickle=False)
+
+
+def load_fingerprint(folder: str | Path) -> Fingerprint | None:
+    """Read the fingerprint of a model folder; None if the folder has none."""
+    path = Path(folder) / FINGERPRINT_FILE
+    if not path.exists():
+        return None
+    try:
+        known = np.load(path, allow_pickle=False)
+    except (ValueError, OSError, EOFError) as error:
+        raise ModelFolderError(
+            f"{path}: cannot be read: delete it to go without the overlap check."
+        ) from error
+    if not isinstance(known, np.ndarray) or known.ndim != 1 or known.dtype != np.dtype("<u8"):
+        raise ModelFolderError(f"{path}: is not a list of hashes: delete it to go without the overlap check.")
+    return known.astype(np.uint64)
