@@ -171,6 +171,7 @@ def plot_by_length(
         counts = {row.label: row.sentences for rows in named.values() for row in rows}
         ticks = [f"{label}\n({counts[label]:,})" for label in labels]
     axes.set_xticks(range(len(labels)), ticks)
+    axes.set_xlim(-0.4, len(labels) - 0.6)
     axes.set_xlabel("source words" + (" (sentences)" if len(named) == 1 else ""))
     axes.set_ylabel("BLEU")
     axes.set_ylim(0, 100)

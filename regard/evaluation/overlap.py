@@ -18,7 +18,7 @@ import numpy.typing as npt
 
 from regard.errors import ModelFolderError
 
-FINGERPRINT_FILE = "train.fingerprint.npy"
+FINGERPRINT_FILE = "training.fingerprint.npy"
 Fingerprint = npt.NDArray[np.uint64]
 
 _CHUNK = 1 << 20  # hashes gathered before repeated ones are dropped
