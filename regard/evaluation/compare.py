@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING
 
 from regard.errors import ConfigError, DataError, did_you_mean
 from regard.evaluation.scores import fitting_tokenizer, make_metric, reference_streams
+
+if TYPE_CHECKING:
+    from sacrebleu.significance import Result
 
 TESTS = {"randomisation": "ar", "bootstrap": "bs"}
 
@@ -60,11 +64,13 @@ def compare(
     same = list(baseline) == list(system)
     comparisons = []
     for name, signature in signatures.items():
-        first, second = results[name]
-        # For mypy: only the column of names, which is not a metric, holds strings.
-        assert not isinstance(first, str)
-        assert not isinstance(second, str)
-        assert second.p_value is not None
-        p_value = 1.0 if same else second.p_value
+        first, second = (_scored(result) for result in results[name])
+        p_value = 1.0 if same or second.p_value is None else second.p_value
         comparisons.append(Comparison(name, first.score, second.score, p_value, str(signature)))
     return comparisons
+
+
+def _scored(result: str | Result) -> Result:
+    # Only the column of the systems' names, which is not a metric, holds strings.
+    assert not isinstance(result, str)
+    return result
