@@ -65,7 +65,8 @@ def compare(
     comparisons = []
     for name, signature in signatures.items():
         first, second = (_scored(result) for result in results[name])
-        p_value = 1.0 if same or second.p_value is None else second.p_value
+        assert second.p_value is not None  # only the baseline has none
+        p_value = 1.0 if same else second.p_value
         comparisons.append(Comparison(name, first.score, second.score, p_value, str(signature)))
     return comparisons
 
