@@ -22,6 +22,7 @@ from difflib import get_close_matches
 from importlib import import_module
 
 import typer
+import typer.main
 
 from regard import __version__
 from regard.errors import RegardError
@@ -62,10 +63,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except typer.TyperException as error:
         return _fail(_usage_message(error, arguments))
     except (KeyboardInterrupt, typer.Abort):
-        return _fail("interrupted", EXIT_INTERRUPTED)
+        print("regard: interrupted", file=sys.stderr)
+        return EXIT_INTERRUPTED
     except BrokenPipeError:
-        return _close_pipe()
+        _forget_unwritten_output()  # the reader has gone (`regard ... | head`): no error
+        return 0
     except OSError as error:
+        _forget_unwritten_output()
         return _fail(_system_message(error))
     except Exception as error:  # ours to mend, not the user's: say so, and how to report it
         fault = f"{type(error).__name__}: {error}"
@@ -95,9 +99,16 @@ def build_app(wanted: str | None) -> typer.Typer:
 def _run(arguments: list[str]) -> int:
     wanted = _command_word(arguments)
     arguments = repeat_pair_options(arguments, PAIR_OPTIONS.get(wanted or "", ()))
-    status = build_app(wanted)(arguments, prog_name="regard", standalone_mode=False)
+    command = typer.main.get_command(build_app(wanted))
+    status = 0
+    # Not command.main(): that has its own ideas about Ctrl-C and closed pipes.
+    try:
+        with command.make_context("regard", arguments) as context:
+            command.invoke(context)
+    except typer.Exit as wish:
+        status = wish.exit_code
     sys.stdout.flush()  # here, so that a closed pipe or a full disk is still ours to report
-    return status if isinstance(status, int) else 0
+    return status
 
 
 def repeat_pair_options(arguments: Sequence[str], options: Sequence[str]) -> list[str]:
@@ -179,7 +190,9 @@ def _fail(message: str, status: int = EXIT_USER_ERROR) -> int:
     return status
 
 
-def _close_pipe() -> int:
-    # The reader has gone (`regard ... | head`). Point stdout elsewhere, or Python complains when it exits.
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-    return 0
+def _forget_unwritten_output() -> None:
+    """Let go of output that cannot be written, or Python complains about it once more when it exits."""
+    try:
+        sys.stdout.flush()
+    except OSError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -1,0 +1,88 @@
+"""`regard models` and `regard recipes`: complete, one line each, and helpful with a wrong name."""
+
+import tomllib
+
+import pytest
+
+from regard import config
+from regard.cli import main
+
+
+def test_models_lists_every_model_with_paper_and_score(capsys):
+    assert main(["models"]) == 0
+    header, *lines = capsys.readouterr().out.splitlines()
+    assert header.split() == ["model", "paper", "published"]
+    assert [line.split()[0] for line in lines] == list(config.MODEL_SETTINGS)
+    for line, settings in zip(lines, config.MODEL_SETTINGS.values(), strict=True):
+        assert settings.paper in line
+        assert settings.published in line
+
+
+@pytest.mark.parametrize("name", config.MODEL_SETTINGS)
+def test_a_model_shows_every_setting_with_its_default(capsys, name):
+    assert main(["models", name]) == 0
+    out = capsys.readouterr().out
+    written = dict(
+        line.removeprefix("model.").split("=", 1) for line in out.splitlines() if line.startswith("model.")
+    )
+    shown = {key.strip(): value.strip() for key, value in written.items()}
+    fields = {key: field for key, field in config.MODEL_SETTINGS[name].model_fields.items() if key != "kind"}
+    assert shown.keys() == fields.keys()
+    for key, field in fields.items():
+        if field.default is not None:
+            assert tomllib.loads(f"x = {shown[key]}")["x"] == field.default
+
+
+@pytest.fixture
+def two_recipes(tmp_path, monkeypatch):
+    """A folder with two recipes in place of those that come with Regard."""
+    for name in ("first", "second"):
+        (tmp_path / f"{name}.toml").write_text(
+            f'description = "x"\npaper = "{name} et al."\npublished = "1{len(name)} BLEU"\n'
+            '[model]\nkind = "bahdanau"\n[training]\nepochs = 1\n'
+        )
+    monkeypatch.setattr(config, "recipe_folder", lambda: tmp_path)
+    return tmp_path
+
+
+@pytest.mark.usefixtures("two_recipes")
+def test_recipes_lists_each_with_paper_and_score(capsys):
+    assert main(["recipes"]) == 0
+    assert capsys.readouterr().out.splitlines() == [
+        "recipe  paper          published",
+        "first   first et al.   15 BLEU",
+        "second  second et al.  16 BLEU",
+    ]
+
+
+def test_a_recipe_is_printed_as_it_stands(capsys, two_recipes):
+    assert main(["recipes", "first"]) == 0
+    assert capsys.readouterr().out == (two_recipes / "first.toml").read_text()
+
+
+@pytest.mark.usefixtures("two_recipes")
+@pytest.mark.parametrize(
+    ("command", "name", "message"),
+    [
+        ("models", "badhanau", "there is no model 'badhanau': did you mean 'bahdanau'?"),
+        ("recipes", "secnd", "there is no recipe 'secnd': did you mean 'second'?"),
+    ],
+)
+def test_a_wrong_name_is_one_line_with_the_nearest(capsys, command, name, message):
+    assert main([command, name]) == 2
+    assert capsys.readouterr().err == f"regard: error: {message}\n"
+
+
+def test_a_damaged_recipe_is_named(capsys, two_recipes):
+    (two_recipes / "second.toml").write_text("[model\n")
+    assert main(["recipes"]) == 2
+    assert "second.toml" in capsys.readouterr().err
+
+
+def test_recipes_that_come_with_regard_all_load():
+    names = config.recipe_names()
+    assert names
+    for name in names:
+        recipe = config.load_recipe(name)
+        assert recipe.paper
+        assert recipe.published

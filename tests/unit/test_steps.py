@@ -1,0 +1,168 @@
+"""The five steps of attention: the textbook's numbers, formulas by hand, what holds for all vectors."""
+
+import math
+import re
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+
+from regard.errors import ConfigError
+from regard.look.steps import (
+    FORMULAS,
+    TEXTBOOK_KEYS,
+    TEXTBOOK_QUERY,
+    five_steps,
+    render,
+    self_attention,
+)
+
+sizes = st.integers(1, 5)
+numbers = st.floats(-30, 30, allow_subnormal=False)
+
+
+def matrices(rows: int, columns: int) -> st.SearchStrategy[np.ndarray]:
+    return arrays(np.float64, (rows, columns), elements=numbers)
+
+
+def test_textbook_example_has_its_published_numbers():
+    steps = five_steps(TEXTBOOK_QUERY, TEXTBOOK_KEYS)
+    rest = 1 + 2 * math.exp(-45) + math.exp(-25)
+    weights = np.array([math.exp(-45), 1, math.exp(-45), math.exp(-25)]) / rest
+    assert steps.scores.tolist() == [[15, 60, 15, 35]]
+    np.testing.assert_allclose(steps.weights[0], weights, rtol=1e-14)
+    np.testing.assert_allclose(steps.weights[0], [2.86e-20, 1, 2.86e-20, 1.39e-11], rtol=2e-3)
+    np.testing.assert_allclose(steps.weighted_values[0, 3], [0, 5 * weights[3], weights[3]], rtol=1e-14)
+    np.testing.assert_allclose(steps.context[0], [5, 6.94e-11, 1], rtol=1e-3)
+    np.testing.assert_array_equal(steps.output[0], [*steps.context[0], 10, 5, 10])
+
+
+def test_shapes_of_several_queries():
+    steps = five_steps(np.ones((2, 3)), np.ones((4, 3)), np.ones((4, 5)))
+    assert steps.scores.shape == steps.weights.shape == (2, 4)
+    assert steps.weighted_values.shape == (2, 4, 5)
+    assert steps.context.shape == (2, 5)
+    assert steps.output.shape == (2, 8)
+
+
+@pytest.mark.parametrize(
+    ("score", "weight", "expected"),
+    [
+        ("dot", [], [4, -3]),
+        ("scaled_dot", [], [4 / math.sqrt(2), -3 / math.sqrt(2)]),
+        ("cosine", [], [4 / (5 * 1), -3 / (5 * 1)]),
+        ("general", [[[1, 2], [3, 4]]], [(3 * 2 + 4 * 4), -(3 * 1 + 4 * 3)]),
+        (
+            "additive",
+            [[[1, 0], [0, 1]], [[0, 1], [1, 0]], [2, -1]],
+            [2 * math.tanh(3 + 1) - math.tanh(4), 2 * math.tanh(3) - math.tanh(4 - 1)],
+        ),
+        ("location", [[[1, 1], [1, -1]]], [7, -1]),
+    ],
+)
+def test_each_score_by_hand(score, weight, expected):
+    steps = five_steps([3, 4], [[0, 1], [-1, 0]], score=score, weight=weight)
+    np.testing.assert_allclose(steps.scores[0], expected, rtol=1e-14)
+
+
+def test_every_formula_is_tested_by_hand():
+    tested = {mark.args[1][row][0] for mark in test_each_score_by_hand.pytestmark for row in range(6)}
+    assert tested == set(FORMULAS)
+
+
+def test_concat_is_additive():
+    weight = [[[1, 2]], [[3, 4]], [5]]
+    one, other = (
+        five_steps([0.1, 0.2], [[0.3, 0.4]], score=name, weight=weight) for name in ("concat", "additive")
+    )
+    assert one.score == "additive"
+    np.testing.assert_array_equal(one.scores, other.scores)
+
+
+def test_positions_beyond_the_location_score_get_no_weight():
+    steps = five_steps([1], [[1], [1], [1]], score="location", weight=[[[2], [2]]])
+    np.testing.assert_array_equal(steps.weights, [[0.5, 0.5, 0]])
+
+
+@given(st.data())
+def test_weights_are_a_distribution_and_the_context_lies_among_the_values(data):
+    t, s, d, dv = (data.draw(sizes) for _ in range(4))
+    values = data.draw(matrices(s, dv))
+    steps = five_steps(data.draw(matrices(t, d)), data.draw(matrices(s, d)), values)
+    assert (steps.weights >= 0).all()
+    np.testing.assert_allclose(steps.weights.sum(axis=1), 1, rtol=1e-12)
+    tolerance = 1e-9
+    assert (steps.context <= values.max(axis=0) + tolerance).all()
+    assert (steps.context >= values.min(axis=0) - tolerance).all()
+
+
+@given(st.data())
+def test_masked_keys_get_nothing_and_change_nothing(data):
+    d, s = data.draw(sizes), data.draw(sizes)
+    query, keys, extra = data.draw(matrices(2, d)), data.draw(matrices(s, d)), data.draw(matrices(3, d))
+    alone = five_steps(query, keys)
+    mask = np.array([[True] * s + [False] * 3] * 2)
+    padded = five_steps(query, np.vstack([keys, extra]), mask=mask)
+    assert (padded.weights[:, s:] == 0).all()
+    np.testing.assert_allclose(padded.context, alone.context, rtol=1e-12, atol=1e-12)
+
+
+def test_a_row_that_may_see_nothing_gives_zeros():
+    steps = five_steps([[1.0, 2.0]], [[3.0, 4.0]], mask=[[False]])
+    assert steps.weights.tolist() == [[0]]
+    assert steps.context.tolist() == [[0, 0]]
+
+
+@pytest.mark.parametrize("causal", [False, True])
+def test_self_attention_equals_torch(causal):
+    random = np.random.default_rng(0)
+    rows, wq, wk, wv = random.normal(size=(5, 4)), *random.normal(size=(3, 4, 3))
+    steps = self_attention(rows, wq, wk, wv, causal=causal)
+    query, key, value = (torch.from_numpy(rows @ weight) for weight in (wq, wk, wv))
+    expected = torch.nn.functional.scaled_dot_product_attention(query, key, value, is_causal=causal)
+    np.testing.assert_allclose(steps.context, expected.numpy(), rtol=1e-10)
+    np.testing.assert_array_equal(steps.output, steps.context)
+
+
+@given(st.data())
+def test_text_is_at_most_80_columns_for_any_shape(data):
+    t, s, d = data.draw(st.integers(1, 15)), data.draw(st.integers(1, 30)), data.draw(st.integers(1, 30))
+    random = np.random.default_rng(data.draw(st.integers(0, 100)))
+    scale = 10.0 ** data.draw(st.integers(-120, 120))
+    steps = five_steps(random.normal(size=(t, d)) * scale, random.normal(size=(s, d)) * scale)
+    assert max(len(line) for line in render(steps).splitlines()) <= 80
+
+
+def test_text_says_the_shape_of_every_step():
+    text = render(five_steps(np.ones((2, 3)), np.ones((4, 3)), np.ones((4, 5))))
+    shapes = re.findall(r"\(\d+(?:, \d+)+\)", text)
+    assert shapes == ["(2, 3)", "(4, 3)", "(4, 5)", "(2, 4)", "(2, 4)", "(2, 4, 5)", "(2, 5)", "(2, 8)"]
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: five_steps([1, 2], [[1, 2, 3]]), "a query has 2 numbers but a key has 3"),
+        (lambda: five_steps([1], [[1], [2]], [[1]]), "2 keys but 1 values"),
+        (lambda: five_steps([1], [[1]], score="dott"), "did you mean 'dot'?"),
+        (lambda: five_steps([1], [[1]], score="general"), "0 weight matrices given, it needs 1 (W)"),
+        (lambda: five_steps([1], [[1]], score="additive", weight=[[1]]), "it needs 3 (W, U, v)"),
+        (lambda: five_steps([1], [[1]], score="dot", weight=[[1]]), "it needs none"),
+        (lambda: five_steps([1, 2], [[1]], score="general", weight=[[[1]]]), "it must be (2, 1)"),
+        (lambda: five_steps([1], [[1]], score="additive", weight=[[1], [1], [1, 2]]), "v has 2 numbers"),
+        (lambda: five_steps([math.nan], [[1]]), "query: it holds a number that is not finite"),
+        (lambda: five_steps([], [[1]]), "query: it is empty"),
+        (lambda: five_steps([[1, 2], [3]], [[1]]), "rows of equal length"),
+        (lambda: five_steps([1e200], [[1e200]]), "too large"),
+        (lambda: five_steps([1], [[1]], mask=[[True, False]]), "queries by keys"),
+        (lambda: self_attention([[1, 2]], query_weight=[[1]]), "wq is (1, 1) but a row of the input has 2"),
+    ],
+)
+def test_impossible_input_is_one_clear_line(call, message):
+    with pytest.raises(ConfigError) as error:
+        call()
+    assert message in str(error.value)
+    assert "\n" not in str(error.value)
