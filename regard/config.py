@@ -43,7 +43,7 @@ class ModelSettings(Settings):
     layer_norm: bool = Field(False, description="normalise inside the recurrent cells (slower, steadier)")
     tie_embeddings: Literal["none", "target", "all"] = Field(
         "none",
-        description="use the target embedding as output matrix (target), and as source embedding too (all: joint pieces)",
+        description="use the target embedding as output matrix (target), and as source embedding too (all)",
     )
     source_vectors: Path | None = Field(None, description="word2vec/GloVe text file that starts the source embedding")
     target_vectors: Path | None = Field(None, description="word2vec/GloVe text file that starts the target embedding")
@@ -63,6 +63,7 @@ class Seq2SeqSettings(ModelSettings):
         "start", description="the vector starts the decoder (Sutskever) or enters every step (Cho)"
     )
     reverse_source: bool = Field(True, description="read the source sentence backwards (Sutskever)")
+    maxout_size: int = Field(256, ge=1, description="every_step: units of the maxout layer before the output")
 
     @model_validator(mode="after")
     def _cho_is_shallow(self) -> Seq2SeqSettings:
@@ -127,13 +128,12 @@ class GnmtSettings(ModelSettings):
     layers: int = Field(8, ge=2, le=16, description="depth of encoder and decoder")
     attention_size: int = Field(512, ge=1, description="size of the additive score's hidden layer")
     context_to: Literal["upper", "all"] = Field(
-        "upper", description="layers that get the context: all but the bottom one (the paper) or all (tensorflow/nmt)"
+        "upper",
+        description="layers that get the context: all but the bottom one (the paper) or all (tensorflow/nmt)",
     )
 
 
-ModelConfig = Annotated[
-    Seq2SeqSettings | BahdanauSettings | LuongSettings | GnmtSettings, Field(discriminator="kind")
-]
+ModelConfig = Annotated[Seq2SeqSettings | BahdanauSettings | LuongSettings | GnmtSettings, Field(discriminator="kind")]
 
 MODEL_SETTINGS: dict[str, type[ModelSettings]] = {
     "seq2seq": Seq2SeqSettings,
@@ -168,7 +168,8 @@ class TrainingSettings(Settings):
     epochs: float | None = Field(None, gt=0, description="stop after so many passes over the text")
     updates: int | None = Field(None, ge=1, description="stop after so many updates")
     budget: str | None = Field(
-        None, description='stop after so long: "90s", "10m", "1.5h"; turned into updates after a short warm-up'
+        None,
+        description='stop after so long: "90s", "10m", "1.5h"; turned into updates after a short warm-up',
     )
     batch_tokens: int = Field(4096, ge=1, description="target tokens a batch may hold, padding included")
     batch_sentences: int | None = Field(None, ge=1, description="and at most so many sentences")
@@ -187,7 +188,10 @@ class TrainingSettings(Settings):
     clip_norm: float | None = Field(1.0, gt=0, description="the gradient's norm is cut to it")
     label_smoothing: float = Field(0.1, ge=0, lt=1, description="probability mass shared over the vocabulary")
     scheduled_sampling: float = Field(
-        0.0, ge=0, le=1, description="share of inputs that are the model's own words, reached by the last update"
+        0.0,
+        ge=0,
+        le=1,
+        description="share of inputs that are the model's own words, reached by the last update",
     )
     validate_every: int | None = Field(None, ge=1, description="updates between validations (default: each epoch)")
     validation_bleu: bool = Field(True, description="also translate the validation set (greedily) and compute BLEU")

@@ -5,7 +5,7 @@ RegardError                 one line: the value, the cause, the remedy
 ├── DataError               a text, alignment or vector file that cannot be used
 ├── ModelFolderError        a model folder that is missing, damaged, of another version, or in the way
 ├── TrainingError           training cannot go on (a loss that is not finite, nothing to train on)
-├── ContractError           a model that breaks the contract of `regard.models.contract`
+├── ContractError           a model that breaks the contract of `regard.contract`
 └── NoAttention             attention was asked of a model that has none
 
 The command line prints such an error as one line and exits with 2.
@@ -41,7 +41,7 @@ class ContractError(RegardError):
     """A model does not keep the contract that search, looking and training rely on."""
 
 
-class NoAttention(RegardError):
+class NoAttention(RegardError):  # noqa: N818  (it reads as what it is)
     """Attention was asked of a model that has none."""
 
 

@@ -1,0 +1,109 @@
+"""Attention is soft lookup: compare the query with every key, normalise to weights, aggregate the values."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+from regard.attention.local import Focus, Window
+from regard.attention.scores import Score
+from regard.contract import Intervention, Kind, Memory, Trace
+
+
+@dataclass(frozen=True)
+class Attended:
+    """What attention gives for queries (B, T, Dq)."""
+
+    context: Tensor  # (B, T, Dv)
+    weights: Tensor  # (B, T, S)
+    scores: Tensor  # (B, T, S)
+    allowed: Tensor  # (B, 1 or T, S) True where weight may fall
+    focus: Focus | None = None
+
+
+def masked_softmax(scores: Tensor, mask: Tensor) -> Tensor:
+    """Softmax over the positions where `mask` is True; exactly 0 elsewhere, and all 0 where nothing is allowed."""
+    lowest = torch.finfo(scores.dtype).min
+    return torch.softmax(scores.masked_fill(~mask, lowest), -1) * mask
+
+
+class Attend(nn.Module):
+    """A score, and the window it is used in."""
+
+    def __init__(self, score: Score, window: Window | None = None, kind: Kind = "cross", layer: int = 0) -> None:
+        super().__init__()
+        self.score = score
+        self.window = window
+        self.kind: Kind = kind
+        self.layer = layer
+
+    def prepare(self, keys: Tensor) -> Tensor:
+        """What the score needs of the keys, computed once per sentence."""
+        return self.score.prepare(keys)
+
+    def forward(
+        self, query: Tensor, memory: Memory, steps: Sequence[int], intervention: Intervention | None = None
+    ) -> Attended:
+        """Attend with queries (B, T, Dq) that belong to the target steps `steps` (T of them, counted from 0)."""
+        assert memory.keys is not None
+        assert memory.values is not None
+        scores = self.score(query, memory.keys)  # (B, T, S)
+        allowed = self._allowed(memory.mask, intervention).unsqueeze(1)  # (B, 1, S)
+        focus = None
+        if self.window is not None:
+            focus = self.window(query, steps, memory.lengths, memory.mask.size(1))
+            allowed = allowed & focus.inside  # (B, T, S)
+        weights = masked_softmax(scores, allowed)
+        if focus is not None and focus.favour is not None:
+            weights = weights * focus.favour
+        if intervention is not None:
+            weights = intervention.apply(weights, self.kind, self.layer, steps)
+        return Attended(weights @ memory.values, weights, scores, allowed, focus)
+
+    def at_step(
+        self,
+        query: Tensor,
+        memory: Memory,
+        position: int,
+        *,
+        trace: bool = False,
+        intervention: Intervention | None = None,
+    ) -> tuple[Tensor, Tensor, tuple[Trace, ...]]:
+        """Context (N, Dv) and weights (N, S) of one query per row (N, Dq); the rows of a sentence share its memory."""
+        rows, sentences = query.size(0), memory.sentences
+        beams = rows // sentences
+        attended = self(query.view(sentences, beams, -1), memory, [position] * beams, intervention)
+        context, weights = attended.context.flatten(0, 1), attended.weights.flatten(0, 1)
+        return context, weights, (self._trace(query, memory, attended),) if trace else ()
+
+    def _allowed(self, mask: Tensor, intervention: Intervention | None) -> Tensor:
+        """Where attention may fall (B, S): real words within the score's reach that the caller did not ban."""
+        reach = self.score.reach
+        banned = intervention.ban if intervention is not None else ()
+        if not banned and (reach is None or mask.size(1) <= reach):
+            return mask
+        allowed = mask.clone()
+        allowed[:, list(banned)] = False
+        if reach is not None:
+            allowed[:, reach:] = False
+        return allowed
+
+    def _trace(self, query: Tensor, memory: Memory, attended: Attended) -> Trace:
+        assert memory.values is not None
+        weighted = attended.weights.unsqueeze(-1) * memory.values.unsqueeze(1)  # (B, beams, S, Dv)
+        focus = attended.focus
+        return Trace(
+            kind=self.kind,
+            layer=self.layer,
+            head=0,
+            query=query,
+            scores=attended.scores.masked_fill(~attended.allowed, -torch.inf).flatten(0, 1),
+            weights=attended.weights.flatten(0, 1),
+            weighted_values=weighted.flatten(0, 1),
+            context=attended.context.flatten(0, 1),
+            centre=None if focus is None else focus.centre.flatten(),
+            window=None if focus is None else focus.inside.flatten(0, 1),
+        )

@@ -1,0 +1,129 @@
+"""Bahdanau, Cho and Bengio 2015: *Neural machine translation by jointly learning to align and translate*.
+
+Encoder (section 3.2): a bidirectional GRU; the annotation of word j is hⱼ = [→hⱼ; ←hⱼ].
+
+Decoder (section 3.1, appendix A.2.2), for each target word i:
+
+    eᵢⱼ = vᵀ tanh(W sᵢ₋₁ + U hⱼ)          the previous state is the query
+    αᵢⱼ = softmaxⱼ eᵢⱼ,  cᵢ = Σⱼ αᵢⱼ hⱼ   (eq. 5, 6)
+    sᵢ  = GRU([E yᵢ₋₁; cᵢ], sᵢ₋₁)         reset gate before the matrix (`PaperGru`)
+    t̃ᵢ  = U_o sᵢ + V_o E yᵢ₋₁ + C_o cᵢ,  tᵢ = maxout(t̃ᵢ),  p(yᵢ) ∝ exp(W_o tᵢ)
+    s₀  = tanh(W_s ←h₁)
+
+Departures from the paper:
+
+* The encoder's GRU applies the reset gate after its matrix, as torch's kernel does; the decoder's is the paper's.
+* The maxout layer reads sᵢ, as section 3.1 conditions the word on sᵢ; the appendix prints sᵢ₋₁ there.
+* Weights start from Glorot's uniform and orthogonal matrices, not from N(0, 0.01²).
+* Dropout, on the word vectors and before the output layer, and label smoothing came later.
+* Scores other than the additive one are options.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from regard.attention import Attend, make_score
+from regard.config import BahdanauSettings
+from regard.contract import Attention, Batch, Intervention, Memory, Model, Output, State, Step
+from regard.models.embedding import Embeddings
+from regard.models.recurrent import Gru, PaperGru, maxout, uniform_linear
+
+
+class Bahdanau(Model):
+    """Attend before each step, with the previous state as query."""
+
+    def __init__(self, settings: BahdanauSettings, source_vocabulary: int, target_vocabulary: int) -> None:
+        super().__init__()
+        embedding, hidden, norm = settings.embedding_size, settings.hidden_size, settings.layer_norm
+        self.vocabulary_size = target_vocabulary
+        self.dropout = settings.dropout
+        self.embedding_size = embedding
+        self.embeddings = Embeddings(settings, source_vocabulary, target_vocabulary, settings.maxout_size)
+        self.encoder_forward = Gru(embedding, hidden, norm)
+        self.encoder_backward = Gru(embedding, hidden, norm)
+        self.attend = Attend(
+            make_score(
+                settings.score,
+                hidden,
+                2 * hidden,
+                size=settings.attention_size,
+                max_positions=settings.max_source_positions,
+            )
+        )
+        self.initial = uniform_linear(nn.Linear(hidden, hidden))  # W_s
+        self.cell = PaperGru(embedding + 2 * hidden, hidden, norm)
+        width = 2 * settings.maxout_size
+        self.output_state = uniform_linear(nn.Linear(hidden, width))  # U_o
+        self.output_word = uniform_linear(nn.Linear(embedding, width, bias=False))  # V_o
+        self.output_context = uniform_linear(nn.Linear(2 * hidden, width, bias=False))  # C_o
+
+    def encode(
+        self,
+        source: Tensor,
+        source_mask: Tensor | None = None,
+        *,
+        attention: bool = False,
+        intervention: Intervention | None = None,
+    ) -> Memory:
+        mask = torch.ones_like(source, dtype=torch.bool) if source_mask is None else source_mask
+        lengths = mask.sum(1)
+        words = self.embeddings.read_source(source)  # (B, S, E)
+        forward, _ = self.encoder_forward.run(words, None, lengths)
+        backward, (first,) = self.encoder_backward.run(words, None, lengths, backwards=True)
+        annotations = torch.cat([forward, backward], -1)  # (B, S, 2D)
+        return Memory(mask, lengths, (first,), self.attend.prepare(annotations), annotations)
+
+    def start(self, memory: Memory) -> State:
+        return State((torch.tanh(self.initial(memory.summary[0])),))
+
+    def step(
+        self,
+        token: Tensor,
+        state: State,
+        memory: Memory,
+        *,
+        attention: bool = False,
+        trace: bool = False,
+        intervention: Intervention | None = None,
+    ) -> Step:
+        word = self.embeddings.read_target(token)  # (N, E)
+        context, weights, traces = self.attend.at_step(
+            state.tensors[0], memory, state.position, trace=trace, intervention=intervention
+        )
+        after = self.cell(self._word_product(word) + self._context_product(context), state.tensors)
+        recorded: Attention | None = {"cross": weights[:, None, None, None]} if attention else None
+        return Step(self._deep_output(after[0], word, context), state.advance(after), recorded, traces)
+
+    def forward(self, batch: Batch, *, attention: bool = False, intervention: Intervention | None = None) -> Output:
+        memory = self.encode(batch.source, batch.source_mask, intervention=intervention)
+        state = self.start(memory).tensors
+        words = self.embeddings.read_target(batch.target_in)  # (B, T, E)
+        states: list[Tensor] = []
+        contexts: list[Tensor] = []
+        weights: list[Tensor] = []
+        # The words' part of the gates is one product over all steps; so is the deep output, below.
+        for position, product in enumerate(self._word_product(words).unbind(1)):
+            context, used, _ = self.attend.at_step(state[0], memory, position, intervention=intervention)
+            state = self.cell(product + self._context_product(context), state)
+            states.append(state[0])
+            contexts.append(context)
+            weights.append(used)
+        hidden = self._deep_output(torch.stack(states, 1), words, torch.stack(contexts, 1))
+        recorded: Attention | None = {"cross": torch.stack(weights, 1)[:, None, None]} if attention else None
+        return Output(hidden, recorded)
+
+    def project(self, hidden: Tensor, columns: Tensor | None = None) -> Tensor:
+        return self.embeddings.project(hidden, columns)
+
+    def _word_product(self, word: Tensor) -> Tensor:
+        return self.cell.project(word, 0, self.embedding_size)
+
+    def _context_product(self, context: Tensor) -> Tensor:
+        return self.cell.project(context, self.embedding_size)
+
+    def _deep_output(self, state: Tensor, word: Tensor, context: Tensor) -> Tensor:
+        pairs = self.output_state(state) + self.output_word(word) + self.output_context(context)
+        return functional.dropout(maxout(pairs), self.dropout, self.training)

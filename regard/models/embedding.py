@@ -1,0 +1,61 @@
+"""From token ids to vectors and back: the two embeddings, the output layer, and what they may share."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from regard.config import ModelSettings
+from regard.errors import ConfigError
+
+
+class Embeddings(nn.Module):
+    """Word vectors of both languages and the output layer, tied as the recipe says."""
+
+    def __init__(
+        self, settings: ModelSettings, source_vocabulary: int, target_vocabulary: int, output_size: int
+    ) -> None:
+        super().__init__()
+        size, tied = settings.embedding_size, settings.tie_embeddings
+        self.dropout = settings.dropout
+        if tied != "none" and output_size != size:
+            raise ConfigError(
+                f"model.tie_embeddings = {tied!r} needs the layer before the output to have the embedding's size, "
+                f"but they are {output_size} and {size}: make them equal or do not tie."
+            )
+        if tied == "all" and source_vocabulary != target_vocabulary:
+            raise ConfigError(
+                f'model.tie_embeddings = "all" needs one vocabulary for both languages, not {source_vocabulary} and '
+                f"{target_vocabulary} entries: set text.joint = true."
+            )
+        self.target = _table(target_vocabulary, size)
+        self.source = self.target if tied == "all" else _table(source_vocabulary, size)
+        self.output_weight = (
+            self.target.weight if tied != "none" else nn.Parameter(torch.empty(target_vocabulary, output_size))
+        )
+        self.output_bias = nn.Parameter(torch.zeros(target_vocabulary))
+        if tied == "none":
+            nn.init.xavier_uniform_(self.output_weight)
+
+    def read_source(self, ids: Tensor) -> Tensor:
+        """Vectors (..., E) of source ids, with dropout while training."""
+        return functional.dropout(self.source(ids), self.dropout, self.training)
+
+    def read_target(self, ids: Tensor) -> Tensor:
+        """Vectors (..., E) of target ids, with dropout while training."""
+        return functional.dropout(self.target(ids), self.dropout, self.training)
+
+    def project(self, hidden: Tensor, columns: Tensor | None = None) -> Tensor:
+        """Logits (..., V) of hidden (..., D), or only those of the vocabulary entries `columns`."""
+        if columns is None:
+            return functional.linear(hidden, self.output_weight, self.output_bias)
+        return functional.linear(hidden, self.output_weight[columns], self.output_bias[columns])
+
+
+def _table(vocabulary: int, size: int) -> nn.Embedding:
+    table = nn.Embedding(vocabulary, size)
+    nn.init.normal_(table.weight, std=1 / math.sqrt(size))  # rows of about unit length
+    return table

@@ -1,0 +1,156 @@
+"""Wu et al. 2016: *Google's neural machine translation system* (GNMT).
+
+Encoder: LSTM layers; the first reads in both directions and its outputs are concatenated; from the third layer on, a
+layer's input is added to its output (residual connection, eq. 6).
+
+Decoder: LSTM layers. With yᵢ₋₁, the bottom layer's output of the previous step, as query (eq. 4):
+
+    aᵢ = Σₜ softmaxₜ(vᵀ tanh(W yᵢ₋₁ + U xₜ)) xₜ
+
+and aᵢ joins the input of every layer but the bottom one. Residual connections from the third layer on add the input
+that comes from the layer below, never the context.
+
+At the first step the query is 0. Decoder layer k starts from the final state of encoder layer k; the bottom one from
+the backward direction of the bidirectional layer. `context_to = "all"` sends the context of the previous step, 0 at
+the first, to the bottom layer as well (tensorflow/nmt).
+
+In the paper's form the bottom layer does not depend on attention: in training each layer runs over the whole target
+at once, and so does attention.
+
+Departures from the paper: dropout between layers and before the output as settings; no model parallelism, and none of
+the quantised arithmetic.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from regard.attention import Additive, Attend
+from regard.config import GnmtSettings
+from regard.contract import Attention, Batch, Intervention, Memory, Model, Output, State, Step
+from regard.models.embedding import Embeddings
+from regard.models.recurrent import Lstm
+
+FIRST_RESIDUAL = 2  # the third layer, counted from 0
+
+
+class Gnmt(Model):
+    """Deep residual LSTMs, attention from the bottom of the decoder."""
+
+    def __init__(self, settings: GnmtSettings, source_vocabulary: int, target_vocabulary: int) -> None:
+        super().__init__()
+        embedding, hidden, norm = settings.embedding_size, settings.hidden_size, settings.layer_norm
+        self.vocabulary_size = target_vocabulary
+        self.dropout = settings.dropout
+        self.hidden_size = hidden
+        self.embedding_size = embedding
+        self.context_to_bottom = settings.context_to == "all"
+        self.embeddings = Embeddings(settings, source_vocabulary, target_vocabulary, hidden)
+        self.encoder_forward = Lstm(embedding, hidden, norm)
+        self.encoder_backward = Lstm(embedding, hidden, norm)
+        widths = [2 * hidden] + [hidden] * (settings.layers - 2)
+        self.encoder_upper = nn.ModuleList(Lstm(width, hidden, norm) for width in widths)
+        self.bottom = Lstm(embedding + (hidden if self.context_to_bottom else 0), hidden, norm)
+        self.upper = nn.ModuleList(Lstm(2 * hidden, hidden, norm) for _ in range(settings.layers - 1))
+        self.attend = Attend(Additive(hidden, hidden, settings.attention_size))
+
+    def encode(
+        self,
+        source: Tensor,
+        source_mask: Tensor | None = None,
+        *,
+        attention: bool = False,
+        intervention: Intervention | None = None,
+    ) -> Memory:
+        mask = torch.ones_like(source, dtype=torch.bool) if source_mask is None else source_mask
+        lengths = mask.sum(1)
+        words = self.embeddings.read_source(source)  # (B, S, E)
+        forward, _ = self.encoder_forward.run(words, None, lengths)
+        backward, final = self.encoder_backward.run(words, None, lengths, backwards=True)
+        summary = list(final)
+        inputs = torch.cat([forward, backward], -1)  # (B, S, 2D)
+        for number, layer in enumerate(self.encoder_upper, start=1):
+            assert isinstance(layer, Lstm)
+            outputs, final = layer.run(self._drop(inputs), None, lengths)  # (B, S, D)
+            inputs = outputs + inputs if number >= FIRST_RESIDUAL else outputs
+            summary.extend(final)
+        return Memory(mask, lengths, tuple(summary), self.attend.prepare(inputs), inputs)
+
+    def start(self, memory: Memory) -> State:
+        nothing = memory.summary[0].new_zeros(memory.sentences, self.hidden_size)
+        # The query and the context of the step before the first, then (h, c) of each layer.
+        return State((nothing, nothing, *memory.summary))
+
+    def step(
+        self,
+        token: Tensor,
+        state: State,
+        memory: Memory,
+        *,
+        attention: bool = False,
+        trace: bool = False,
+        intervention: Intervention | None = None,
+    ) -> Step:
+        query, last_context, *layers = state.tensors
+        context, weights, traces = self.attend.at_step(
+            query, memory, state.position, trace=trace, intervention=intervention
+        )
+        product = self._word_product(self.embeddings.read_target(token))
+        below, cell = self.bottom(self._add_context(product, last_context), (layers[0], layers[1]))
+        after = [below, context, below, cell]
+        for number, layer in enumerate(self.upper, start=1):
+            assert isinstance(layer, Lstm)
+            joined = torch.cat([self._drop(below), context], -1)
+            hidden, cell = layer(layer.project(joined), (layers[2 * number], layers[2 * number + 1]))
+            after += [hidden, cell]
+            below = hidden + below if number >= FIRST_RESIDUAL else hidden
+        recorded: Attention | None = {"cross": weights[:, None, None, None]} if attention else None
+        return Step(self._drop(below), state.advance(after), recorded, traces)
+
+    def forward(self, batch: Batch, *, attention: bool = False, intervention: Intervention | None = None) -> Output:
+        memory = self.encode(batch.source, batch.source_mask, intervention=intervention)
+        words = self.embeddings.read_target(batch.target_in)  # (B, T, E)
+        below, contexts, weights = self._bottom_and_attention(words, memory, intervention)
+        for number, layer in enumerate(self.upper, start=1):
+            assert isinstance(layer, Lstm)
+            start = memory.summary[2 * number : 2 * number + 2]
+            outputs, _ = layer.run(torch.cat([self._drop(below), contexts], -1), start)  # (B, T, D)
+            below = outputs + below if number >= FIRST_RESIDUAL else outputs
+        return Output(self._drop(below), {"cross": weights[:, None, None]} if attention else None)
+
+    def project(self, hidden: Tensor, columns: Tensor | None = None) -> Tensor:
+        return self.embeddings.project(hidden, columns)
+
+    def _bottom_and_attention(
+        self, words: Tensor, memory: Memory, intervention: Intervention | None
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """The bottom layer's outputs, the contexts and the weights of all steps: (B, T, D), (B, T, D), (B, T, S)."""
+        start = memory.summary[:2]
+        if not self.context_to_bottom:
+            outputs, _ = self.bottom.run(words, start)
+            queries = functional.pad(outputs[:, :-1], (0, 0, 1, 0))  # each step asks with the output before it
+            attended = self.attend(queries, memory, range(words.size(1)), intervention)
+            return outputs, attended.context, attended.weights
+        query = context = memory.summary[0].new_zeros(memory.sentences, self.hidden_size)
+        layer: tuple[Tensor, ...] = start
+        steps: list[tuple[Tensor, Tensor, Tensor]] = []
+        for position, product in enumerate(self._word_product(words).unbind(1)):
+            layer = self.bottom(self._add_context(product, context), layer)
+            context, weights, _ = self.attend.at_step(query, memory, position, intervention=intervention)
+            query = layer[0]
+            steps.append((query, context, weights))
+        hidden, contexts, used = (torch.stack(parts, 1) for parts in zip(*steps, strict=True))
+        return hidden, contexts, used
+
+    def _word_product(self, words: Tensor) -> Tensor:
+        return self.bottom.project(words, 0, self.embedding_size)
+
+    def _add_context(self, product: Tensor, context: Tensor) -> Tensor:
+        if not self.context_to_bottom:
+            return product
+        return product + self.bottom.project(context, self.embedding_size)
+
+    def _drop(self, inputs: Tensor) -> Tensor:
+        return functional.dropout(inputs, self.dropout, self.training)

@@ -1,0 +1,316 @@
+"""Recurrent cells, one step at a time or over a whole sentence, and what stacks of them share.
+
+A cell's state is a tuple of (N, D) tensors whose first is its output. What does not depend on the state, the product
+of the input weights with all inputs, is computed once for all steps (`project`).
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
+
+from regard.config import CellName
+
+CellState = tuple[Tensor, ...]
+
+
+class Cell(nn.Module, ABC):
+    """A recurrent cell with `gates` blocks of D rows in its weights."""
+
+    gates: int
+    state_tensors: int = 1
+
+    def __init__(self, input_size: int, hidden_size: int, layer_norm: bool = False) -> None:
+        super().__init__()
+        self.input_size = input_size
+        self.hidden_size = hidden_size
+        width = self.gates * hidden_size
+        self.weight_input = nn.Parameter(torch.empty(width, input_size))
+        self.weight_hidden = nn.Parameter(torch.empty(width, hidden_size))
+        self.bias = nn.Parameter(torch.zeros(width))
+        # Ba et al. 2016: the products with input and state are normalised apart, before their sum.
+        self.norm_input = nn.LayerNorm(width) if layer_norm else None
+        self.norm_hidden = nn.LayerNorm(width) if layer_norm else None
+        for block in self.weight_input.data.chunk(self.gates):
+            nn.init.xavier_uniform_(block)
+        for block in self.weight_hidden.data.chunk(self.gates):
+            nn.init.orthogonal_(block)
+
+    def project(self, inputs: Tensor, start: int = 0, end: int | None = None) -> Tensor:
+        """The input product (..., gates·D) of inputs (..., end − start), those columns of the whole input."""
+        return functional.linear(inputs, self.weight_input[:, start:end])
+
+    def initial_state(self, rows: int, like: Tensor) -> CellState:
+        """Zeros."""
+        return tuple(like.new_zeros(rows, self.hidden_size) for _ in range(self.state_tensors))
+
+    @abstractmethod
+    def forward(self, projected: Tensor, state: CellState) -> CellState:
+        """The state after one step, from the input product (N, gates·D) and the state before."""
+
+    @abstractmethod
+    def _kernel(self, inputs: Tensor, batch_sizes: Tensor | None, state: CellState) -> tuple[Tensor, CellState] | None:
+        """A whole sequence by torch's own kernel: packed if `batch_sizes` is given; None where there is none."""
+
+    def run(
+        self,
+        inputs: Tensor,
+        state: CellState | None = None,
+        lengths: Tensor | None = None,
+        backwards: bool = False,
+    ) -> tuple[Tensor, CellState]:
+        """Outputs (B, S, D), 0 on padding, and the final state of every sentence, over inputs (B, S, input)."""
+        if state is None:
+            state = self.initial_state(inputs.size(0), inputs)
+        if backwards:
+            assert lengths is not None
+            index = reversal(lengths, inputs.size(1))
+            outputs, state = self.run(reorder(inputs, index), state, lengths)
+            return reorder(outputs, index), state
+        if self.norm_input is None:
+            found = self._run_kernel(inputs, state, lengths)
+            if found is not None:
+                return found
+        return self._run_steps(inputs, state, lengths)
+
+    def _run_kernel(self, inputs: Tensor, state: CellState, lengths: Tensor | None) -> tuple[Tensor, CellState] | None:
+        if lengths is None:
+            return self._kernel(inputs, None, state)
+        packed = pack_padded_sequence(inputs, lengths.cpu(), batch_first=True, enforce_sorted=False)
+        order, back = packed.sorted_indices, packed.unsorted_indices
+        assert order is not None
+        assert back is not None
+        found = self._kernel(packed.data, packed.batch_sizes, tuple(part[order] for part in state))
+        if found is None:
+            return None
+        outputs, _ = pad_packed_sequence(packed._replace(data=found[0]), batch_first=True, total_length=inputs.size(1))
+        return outputs, tuple(part[back] for part in found[1])
+
+    def _run_steps(self, inputs: Tensor, state: CellState, lengths: Tensor | None) -> tuple[Tensor, CellState]:
+        outputs: list[Tensor] = []
+        for position, projected in enumerate(self.project(inputs).unbind(1)):
+            after = self(projected, state)
+            if lengths is None:
+                outputs.append(after[0])
+                state = after
+                continue
+            real = (position < lengths).unsqueeze(1)  # (B, 1)
+            outputs.append(after[0] * real)
+            state = tuple(torch.where(real, new, old) for new, old in zip(after, state, strict=True))
+        return torch.stack(outputs, 1), state
+
+    def _input_product(self, projected: Tensor) -> Tensor:
+        return projected if self.norm_input is None else self.norm_input(projected)
+
+    def _hidden_product(self, hidden: Tensor) -> Tensor:
+        product = functional.linear(hidden, self.weight_hidden)
+        return product if self.norm_hidden is None else self.norm_hidden(product)
+
+
+class Rnn(Cell):
+    """h = tanh(W x + U h + b) (Elman 1990)."""
+
+    gates = 1
+
+    def forward(self, projected: Tensor, state: CellState) -> CellState:
+        return (torch.tanh(self._input_product(projected) + self._hidden_product(state[0]) + self.bias),)
+
+    def _kernel(self, inputs: Tensor, batch_sizes: Tensor | None, state: CellState) -> tuple[Tensor, CellState]:
+        weights = [self.weight_input, self.weight_hidden, self.bias, torch.zeros_like(self.bias)]
+        hidden = state[0].unsqueeze(0)
+        if batch_sizes is None:
+            outputs, final = torch.rnn_tanh(inputs, hidden, weights, True, 1, 0.0, self.training, False, True)
+        else:
+            outputs, final = torch.rnn_tanh(inputs, batch_sizes, hidden, weights, True, 1, 0.0, self.training, False)
+        return outputs, (final[0],)
+
+
+class Gru(Cell):
+    """r, z = σ(…); n = tanh(W x + b + r ∘ (U h + b′)); h = (1 − z) ∘ n + z ∘ h.
+
+    This is the form of cuDNN and torch, with the reset gate applied after the matrix; see `PaperGru`.
+    """
+
+    gates = 3
+
+    def __init__(self, input_size: int, hidden_size: int, layer_norm: bool = False) -> None:
+        super().__init__(input_size, hidden_size, layer_norm)
+        self.bias_hidden = nn.Parameter(torch.zeros(self.gates * hidden_size))
+
+    def forward(self, projected: Tensor, state: CellState) -> CellState:
+        (hidden,) = state
+        from_input = (self._input_product(projected) + self.bias).chunk(3, -1)
+        from_hidden = (self._hidden_product(hidden) + self.bias_hidden).chunk(3, -1)
+        reset = torch.sigmoid(from_input[0] + from_hidden[0])
+        update = torch.sigmoid(from_input[1] + from_hidden[1])
+        candidate = torch.tanh(from_input[2] + reset * from_hidden[2])
+        return (torch.lerp(candidate, hidden, update),)
+
+    def _kernel(self, inputs: Tensor, batch_sizes: Tensor | None, state: CellState) -> tuple[Tensor, CellState]:
+        weights: list[Tensor] = [self.weight_input, self.weight_hidden, self.bias, self.bias_hidden]
+        hidden = state[0].unsqueeze(0)
+        if batch_sizes is None:
+            outputs, final = torch.gru(inputs, hidden, weights, True, 1, 0.0, self.training, False, True)
+        else:
+            outputs, final = torch.gru(inputs, batch_sizes, hidden, weights, True, 1, 0.0, self.training, False)
+        return outputs, (final[0],)
+
+
+class PaperGru(Cell):
+    """r, z = σ(W x + U h); s̃ = tanh(W x + U (r ∘ h)); h = (1 − z) ∘ h + z ∘ s̃ (Bahdanau 2015, A.1.1).
+
+    The reset gate is applied to the state before its matrix, as Cho and Bahdanau print it.
+    """
+
+    gates = 3
+
+    def forward(self, projected: Tensor, state: CellState) -> CellState:
+        (hidden,) = state
+        size = self.hidden_size
+        from_input = self._input_product(projected) + self.bias
+        gate_weights, candidate_weight = self.weight_hidden[: 2 * size], self.weight_hidden[2 * size :]
+        if self.norm_hidden is None:
+            gates = torch.sigmoid(torch.addmm(from_input[:, : 2 * size], hidden, gate_weights.t()))
+            reset, update = gates.chunk(2, -1)
+            candidate = torch.tanh(torch.addmm(from_input[:, 2 * size :], reset * hidden, candidate_weight.t()))
+            return (torch.lerp(hidden, candidate, update),)
+        # The gates must be known before the candidate's product, so the three are normalised in two groups.
+        scale, shift = self.norm_hidden.weight, self.norm_hidden.bias
+        product = functional.linear(hidden, gate_weights)
+        product = functional.layer_norm(product, (2 * size,), scale[: 2 * size], shift[: 2 * size])
+        reset, update = torch.sigmoid(from_input[:, : 2 * size] + product).chunk(2, -1)
+        product = functional.linear(reset * hidden, candidate_weight)
+        product = functional.layer_norm(product, (size,), scale[2 * size :], shift[2 * size :])
+        candidate = torch.tanh(from_input[:, 2 * size :] + product)
+        return (torch.lerp(hidden, candidate, update),)
+
+    def _kernel(self, inputs: Tensor, batch_sizes: Tensor | None, state: CellState) -> None:
+        return None
+
+
+class Lstm(Cell):
+    """i, f, g, o from W x + U h + b; c = σ(f) ∘ c + σ(i) ∘ tanh(g); h = σ(o) ∘ tanh(c); b starts f at 1."""
+
+    gates = 4
+    state_tensors = 2
+
+    def __init__(self, input_size: int, hidden_size: int, layer_norm: bool = False) -> None:
+        super().__init__(input_size, hidden_size, layer_norm)
+        self.norm_cell = nn.LayerNorm(hidden_size) if layer_norm else None
+        self.bias.data[hidden_size : 2 * hidden_size] = 1.0
+
+    def forward(self, projected: Tensor, state: CellState) -> CellState:
+        hidden, cell = state
+        if self.norm_input is None:
+            gates = torch.addmm(projected + self.bias, hidden, self.weight_hidden.t())
+        else:
+            gates = self._input_product(projected) + self._hidden_product(hidden) + self.bias
+        admit, forget, candidate, show = gates.chunk(4, -1)
+        cell = torch.sigmoid(forget) * cell + torch.sigmoid(admit) * torch.tanh(candidate)
+        shown = cell if self.norm_cell is None else self.norm_cell(cell)
+        return torch.sigmoid(show) * torch.tanh(shown), cell
+
+    def _kernel(self, inputs: Tensor, batch_sizes: Tensor | None, state: CellState) -> tuple[Tensor, CellState]:
+        weights = [self.weight_input, self.weight_hidden, self.bias, torch.zeros_like(self.bias)]
+        start = [part.unsqueeze(0) for part in state]
+        if batch_sizes is None:
+            outputs, hidden, cell = torch.lstm(inputs, start, weights, True, 1, 0.0, self.training, False, True)
+        else:
+            outputs, hidden, cell = torch.lstm(inputs, batch_sizes, start, weights, True, 1, 0.0, self.training, False)
+        return outputs, (hidden[0], cell[0])
+
+
+CELLS: dict[CellName, type[Cell]] = {"rnn": Rnn, "gru": Gru, "lstm": Lstm}
+
+
+class Stack(nn.Module):
+    """Recurrent layers on top of each other, with dropout between them; layer 1 may take a wider input."""
+
+    def __init__(
+        self,
+        cell: CellName,
+        layers: int,
+        input_size: int,
+        hidden_size: int,
+        *,
+        dropout: float,
+        layer_norm: bool,
+        bidirectional: bool = False,
+    ) -> None:
+        super().__init__()
+        self.dropout = dropout
+        make, size = CELLS[cell], hidden_size // 2 if bidirectional else hidden_size
+        inputs = [input_size] + [hidden_size] * (layers - 1)
+        self.layers = nn.ModuleList(make(width, size, layer_norm) for width in inputs)
+        self.backward_layers = nn.ModuleList(make(width, size, layer_norm) for width in inputs if bidirectional)
+
+    @property
+    def tensors_per_layer(self) -> int:
+        """How many tensors a layer's state has."""
+        return self.cell(0).state_tensors
+
+    def cell(self, layer: int) -> Cell:
+        """The cell of a layer, counted from 0 at the bottom."""
+        cell = self.layers[layer]
+        assert isinstance(cell, Cell)
+        return cell
+
+    def run(
+        self, inputs: Tensor, state: CellState | None = None, lengths: Tensor | None = None
+    ) -> tuple[Tensor, CellState]:
+        """Outputs of the top layer (B, S, D) and the flat final state of all layers."""
+        final: list[Tensor] = []
+        per_layer = self.tensors_per_layer
+        for number in range(len(self.layers)):
+            if number:
+                inputs = functional.dropout(inputs, self.dropout, self.training)
+            start = None if state is None else state[number * per_layer : (number + 1) * per_layer]
+            outputs, after = self.cell(number).run(inputs, start, lengths)
+            if self.backward_layers:
+                backward = self.backward_layers[number]
+                assert isinstance(backward, Cell)
+                back_outputs, back_after = backward.run(inputs, None, lengths, backwards=True)
+                outputs = torch.cat([outputs, back_outputs], -1)
+                after = tuple(torch.cat(pair, -1) for pair in zip(after, back_after, strict=True))
+            inputs = outputs
+            final.extend(after)
+        return inputs, tuple(final)
+
+    def step(self, projected: Tensor, state: CellState) -> CellState:
+        """The flat state of all layers after one step, from the bottom layer's input product (N, gates·D)."""
+        per_layer = self.tensors_per_layer
+        after = list(self.cell(0)(projected, state[:per_layer]))
+        for number in range(1, len(self.layers)):
+            cell = self.cell(number)
+            inputs = functional.dropout(after[-per_layer], self.dropout, self.training)
+            after.extend(cell(cell.project(inputs), state[number * per_layer : (number + 1) * per_layer]))
+        return tuple(after)
+
+
+def reversal(lengths: Tensor, source_length: int, keep_last: bool = False) -> Tensor:
+    """(B, S): where each position of a reversed sentence comes from; padding, and if asked the last word, stay."""
+    position = torch.arange(source_length, device=lengths.device)
+    ends = (lengths - int(keep_last)).unsqueeze(1)
+    return torch.where(position < ends, ends - 1 - position, position)
+
+
+def reorder(inputs: Tensor, index: Tensor) -> Tensor:
+    """inputs (B, S, D) with the positions of each sentence taken in the order of index (B, S)."""
+    return inputs.gather(1, index.unsqueeze(-1).expand_as(inputs))
+
+
+def uniform_linear(linear: nn.Linear) -> nn.Linear:
+    """The same layer, started with Glorot's uniform weights and no bias."""
+    nn.init.xavier_uniform_(linear.weight)
+    if linear.bias is not None:
+        nn.init.zeros_(linear.bias)
+    return linear
+
+
+def maxout(inputs: Tensor) -> Tensor:
+    """The larger of each pair of neighbours: (..., 2·L) -> (..., L) (Goodfellow 2013)."""
+    return torch.unflatten(inputs, -1, (-1, 2)).amax(-1)

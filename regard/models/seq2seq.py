@@ -1,0 +1,168 @@
+"""The fixed vector: sequence to sequence without attention.
+
+`context = "start"` (Sutskever, Vinyals and Le 2014): a stack of recurrent layers reads the source, by default
+backwards; its final states start a stack of the same depth, which predicts the target word by word.
+
+`context = "every_step"` (Cho et al. 2014, appendix A.1): one vector c enters every step and the output:
+
+    c  = tanh(V h_N),  s₀ = tanh(V′ c)
+    zᵢ = σ(W_z e(yᵢ₋₁) + U_z sᵢ₋₁ + C_z c),   rᵢ = σ(W_r e(yᵢ₋₁) + U_r sᵢ₋₁ + C_r c)
+    s̃ᵢ = tanh(W e(yᵢ₋₁) + rᵢ ∘ (U sᵢ₋₁ + C c)),   sᵢ = zᵢ ∘ sᵢ₋₁ + (1 − zᵢ) ∘ s̃ᵢ
+    output: maxout over pairs of O_h sᵢ + O_y e(yᵢ₋₁) + O_c c
+
+Departures from the papers:
+
+* The source keeps its end token last when it is read backwards.
+* Cho's encoder uses torch's GRU, with the reset gate after the matrix; the decoder is the paper's, which has it there.
+* Dropout came later.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from regard.config import Seq2SeqSettings
+from regard.contract import Batch, Intervention, Memory, Model, Output, State, Step
+from regard.models.embedding import Embeddings
+from regard.models.recurrent import Cell, Stack, maxout, reorder, reversal, uniform_linear
+
+
+class Seq2Seq(Model):
+    """Read everything into one vector, then write everything from it."""
+
+    def __init__(self, settings: Seq2SeqSettings, source_vocabulary: int, target_vocabulary: int) -> None:
+        super().__init__()
+        embedding, hidden = settings.embedding_size, settings.hidden_size
+        self.vocabulary_size = target_vocabulary
+        self.dropout = settings.dropout
+        self.reverse_source = settings.reverse_source
+        at_every_step = settings.context == "every_step"
+        output_size = settings.maxout_size if at_every_step else hidden
+        self.embeddings = Embeddings(settings, source_vocabulary, target_vocabulary, output_size)
+        self.encoder = Stack(
+            settings.cell,
+            settings.layers,
+            embedding,
+            hidden,
+            dropout=settings.dropout,
+            layer_norm=settings.layer_norm,
+        )
+        self.decoder: Stack | ChoDecoder
+        if at_every_step:
+            self.decoder = ChoDecoder(embedding, hidden, settings.maxout_size, settings.layer_norm)
+        else:
+            self.decoder = Stack(
+                settings.cell,
+                settings.layers,
+                embedding,
+                hidden,
+                dropout=settings.dropout,
+                layer_norm=settings.layer_norm,
+            )
+
+    def encode(
+        self,
+        source: Tensor,
+        source_mask: Tensor | None = None,
+        *,
+        attention: bool = False,
+        intervention: Intervention | None = None,
+    ) -> Memory:
+        mask = torch.ones_like(source, dtype=torch.bool) if source_mask is None else source_mask
+        lengths = mask.sum(1)
+        words = self.embeddings.read_source(source)  # (B, S, E)
+        if self.reverse_source:
+            words = reorder(words, reversal(lengths, source.size(1), keep_last=True))
+        _, final = self.encoder.run(words, None, lengths)
+        return Memory(mask, lengths, final)
+
+    def start(self, memory: Memory) -> State:
+        if isinstance(self.decoder, ChoDecoder):
+            return State(self.decoder.start(memory.summary[0]))
+        return State(memory.summary)
+
+    def step(
+        self,
+        token: Tensor,
+        state: State,
+        memory: Memory,
+        *,
+        attention: bool = False,
+        trace: bool = False,
+        intervention: Intervention | None = None,
+    ) -> Step:
+        word = self.embeddings.read_target(token)  # (N, E)
+        if isinstance(self.decoder, ChoDecoder):
+            after = self.decoder.step(self.decoder.cell.project(word), state.tensors)
+            hidden = self.decoder.output(after[0], word, state.tensors[2])
+        else:
+            after = self.decoder.step(self.decoder.cell(0).project(word), state.tensors)
+            hidden = after[-self.decoder.tensors_per_layer]
+        return Step(self._drop(hidden), state.advance(after), {} if attention else None)
+
+    def forward(self, batch: Batch, *, attention: bool = False, intervention: Intervention | None = None) -> Output:
+        memory = self.encode(batch.source, batch.source_mask, intervention=intervention)
+        state = self.start(memory).tensors
+        words = self.embeddings.read_target(batch.target_in)  # (B, T, E)
+        if isinstance(self.decoder, ChoDecoder):
+            states: list[Tensor] = []
+            for product in self.decoder.cell.project(words).unbind(1):
+                state = self.decoder.step(product, state)
+                states.append(state[0])
+            hidden = self.decoder.output(torch.stack(states, 1), words, state[2].unsqueeze(1))
+        else:
+            hidden, _ = self.decoder.run(words, state)
+        return Output(self._drop(hidden), {} if attention else None)
+
+    def project(self, hidden: Tensor, columns: Tensor | None = None) -> Tensor:
+        return self.embeddings.project(hidden, columns)
+
+    def _drop(self, hidden: Tensor) -> Tensor:
+        return functional.dropout(hidden, self.dropout, self.training)
+
+
+class ChoCell(Cell):
+    """Cho's decoder unit; the state also carries C c, the summary's product with the gates, as a constant."""
+
+    gates = 3
+
+    def forward(self, projected: Tensor, state: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
+        hidden, summary = state
+        from_input = (self._input_product(projected) + self.bias).chunk(3, -1)
+        from_hidden = (self._hidden_product(hidden) + summary).chunk(3, -1)  # U s + C c
+        update = torch.sigmoid(from_input[0] + from_hidden[0])
+        reset = torch.sigmoid(from_input[1] + from_hidden[1])
+        candidate = torch.tanh(from_input[2] + reset * from_hidden[2])
+        return torch.lerp(candidate, hidden, update), summary
+
+    def _kernel(self, inputs: Tensor, batch_sizes: Tensor | None, state: tuple[Tensor, ...]) -> None:
+        return None
+
+
+class ChoDecoder(nn.Module):
+    """The decoder whose every step reads the summary; its state is (s, C c, O_c c)."""
+
+    def __init__(self, embedding: int, hidden: int, maxout_size: int, layer_norm: bool) -> None:
+        super().__init__()
+        self.cell = ChoCell(embedding, hidden, layer_norm)
+        self.summary = uniform_linear(nn.Linear(hidden, hidden))  # V
+        self.initial = uniform_linear(nn.Linear(hidden, hidden))  # V′
+        self.gates_summary = uniform_linear(nn.Linear(hidden, 3 * hidden, bias=False))  # C
+        self.output_state = uniform_linear(nn.Linear(hidden, 2 * maxout_size))  # O_h
+        self.output_word = uniform_linear(nn.Linear(embedding, 2 * maxout_size, bias=False))  # O_y
+        self.output_summary = uniform_linear(nn.Linear(hidden, 2 * maxout_size, bias=False))  # O_c
+
+    def start(self, last: Tensor) -> tuple[Tensor, ...]:
+        """The state before the first word, from the encoder's last state (B, D)."""
+        summary = torch.tanh(self.summary(last))
+        return torch.tanh(self.initial(summary)), self.gates_summary(summary), self.output_summary(summary)
+
+    def step(self, projected: Tensor, state: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
+        """The state after one word."""
+        return (*self.cell(projected, state[:2]), state[2])
+
+    def output(self, hidden: Tensor, word: Tensor, output_summary: Tensor) -> Tensor:
+        """The maxout layer (…, L)."""
+        return maxout(self.output_state(hidden) + self.output_word(word) + output_summary)
