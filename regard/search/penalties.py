@@ -1,0 +1,29 @@
+"""GNMT's score of a translation: s(Y, X) = log P(Y|X) / lp(Y) + cp(X; Y) (Wu et al. 2016, equation 14)."""
+
+from __future__ import annotations
+
+from typing import TypeVar
+
+import torch
+from torch import Tensor
+
+Length = TypeVar("Length", float, Tensor)
+
+COVERAGE_FLOOR = 1e-3
+"""The least attention a source position is counted with: a local window may leave one without any, and log 0
+would make every translation of that sentence equally impossible."""
+
+
+def length_penalty(length: Length, alpha: float) -> Length:
+    """lp(Y) = ((5 + |Y|) / 6)^alpha; |Y| counts the end of the sentence."""
+    penalty: Length = ((length + 5.0) / 6.0) ** alpha
+    return penalty
+
+
+def coverage_penalty(coverage: Tensor, mask: Tensor, beta: float) -> Tensor:
+    """cp(X; Y) = beta · Σ_j log min(Σ_i p_ij, 1), (N,), of the attention (N, S) that each position got.
+
+    Padding counts for nothing; a position with less than COVERAGE_FLOOR counts as if it had that much.
+    """
+    logarithm = coverage.clamp(COVERAGE_FLOOR, 1.0).log()
+    return beta * torch.where(mask, logarithm, torch.zeros_like(logarithm)).sum(-1)
