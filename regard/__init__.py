@@ -1,33 +1,50 @@
 """Regard trains, translates with, and looks inside attention models, from seq2seq to the Transformer.
 
+    translator = regard.load("models/de-en")
+    print(translator.translate("ein Haus"))
+
 This is the public door. Each name is imported when it is first used, so that `import regard` costs nothing
 and does not import torch.
 """
 
 from importlib import import_module
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from regard import attention
+    from regard.training import train
+    from regard.translation import Translation
+    from regard.translator import Translator
 
 __version__ = "0.1.0"
 
-# name -> the module that holds it
+__all__ = ["Translation", "Translator", "__version__", "attention", "load", "train"]
+
+# name -> the module that holds it; type checkers read the same above
 _DOORS = {
     "Translation": "regard.translation",
     "Translator": "regard.translator",
-    "load": "regard.translator",
     "train": "regard.training",
 }
-_SUBPACKAGES = ("attention", "config", "errors", "evaluation", "look", "models", "search", "testing", "text")
+_PACKAGES = {"attention", "config", "errors", "evaluation", "look", "models", "search", "testing", "text"}
 
-__all__ = ["Translation", "Translator", "__version__", "attention", "load", "train"]
+
+def load(folder: "str | Path", device: str = "cpu") -> "Translator":
+    """The model of a folder, ready to translate."""
+    from regard.translator import Translator
+
+    return Translator.load(folder, device=device)
 
 
 def __getattr__(name: str) -> Any:
     if name in _DOORS:
         return getattr(import_module(_DOORS[name]), name)
-    if name in _SUBPACKAGES:
+    if name in _PACKAGES:
         return import_module(f"regard.{name}")
     raise AttributeError(f"module 'regard' has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *_DOORS, *_SUBPACKAGES})
+    return sorted({*globals(), *_DOORS, *_PACKAGES})
