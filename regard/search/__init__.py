@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from regard.config import SearchSettings
-from regard.models.contract import Intervention, Model
+from regard.contract import Intervention, Model
 from regard.search.beam import beam_search
 from regard.search.decoding import Decoding, Request
 from regard.search.greedy import greedy_search

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor
 
-from regard.models.contract import Attention, Kind, Memory, Model
+from regard.contract import Attention, Kind, Memory, Model
 from regard.search.penalties import length_penalty
 
 
