@@ -9,8 +9,8 @@ import torch
 from torch import Tensor
 
 from regard.config import SearchSettings
-from regard.errors import ContractError
 from regard.contract import Attention, Intervention, Memory, Model
+from regard.errors import ContractError
 from regard.search.constraints import constrain, limits_of
 from regard.search.hypothesis import Ending, Hypothesis, Record, Seen
 from regard.search.penalties import coverage_penalty

@@ -10,8 +10,8 @@ import torch
 from torch import Tensor
 
 from regard.config import SearchSettings
-from regard.errors import ContractError, NoAttention
 from regard.contract import Attention, Intervention, Memory, Model, State, Step
+from regard.errors import ContractError, NoAttention
 from regard.search import Hypothesis, search
 from regard.search.beam import beam_search
 from regard.search.decoding import Decoding, Request
