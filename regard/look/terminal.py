@@ -1,0 +1,188 @@
+"""Attention in the terminal: a matrix of target words (rows) by source words (columns).
+
+The source words stand above their columns as a staircase, so that every word is read from left to right:
+
+              the
+              │   black
+              │   │     cat
+    le        ███ ·     ·
+
+A weight is a shade, which blends with any background, light or dark; colour only adds to it. Everything is measured in
+terminal cells, so Hangul, Chinese, emoji and combining marks keep the columns straight, and no line is ever wider than
+the window: columns become narrower first, then the matrix is split.
+"""
+
+from __future__ import annotations
+
+import math
+import unicodedata
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+from rich.cells import cell_len, set_cell_size
+from rich.style import Style
+from rich.text import Text
+
+from regard.errors import NoAttention
+
+if TYPE_CHECKING:
+    from regard.translation import Translation
+
+Weights = NDArray[np.floating]
+
+SHADES = ((0.75, "█"), (0.5, "▓"), (0.25, "▒"), (0.05, "░"))  # from this weight on
+FAINT = "·"
+WIDEST_COLUMN, NARROWEST_COLUMN, SPLIT_COLUMN = 7, 2, 4
+LONGEST_WORD = 18  # cells; longer ones are cut with an ellipsis
+SMALLEST_WIDTH = 16
+# Mid-tones, legible on white and on black alike.
+LOW_COLOUR, HIGH_COLOUR = (116, 138, 160), (226, 88, 34)
+
+
+def attention_table(
+    weights: Weights,
+    source_words: Sequence[str],
+    target_words: Sequence[str],
+    *,
+    width: int = 80,
+    colour: bool = True,
+    digits: bool = False,
+) -> Text:
+    """The weights (T, S) as lines of at most `width` cells; `digits` writes tenths in ASCII instead of shades."""
+    weights = np.asarray(weights)
+    if weights.shape != (len(target_words), len(source_words)):
+        raise ValueError(
+            f"weights {weights.shape} do not fit {len(target_words)} target and {len(source_words)} source words"
+        )
+    width = max(width, SMALLEST_WIDTH)
+    ellipsis = "~" if digits else "…"
+    longest_label = min(LONGEST_WORD, width // 3)
+    labels = [shorten(word, longest_label, ellipsis) for word in target_words]
+    margin = max((cell_len(label) for label in labels), default=0) + 1
+    heads = [shorten(word, min(LONGEST_WORD, width - margin), ellipsis) for word in source_words]
+    lines: list[Text] = []
+    for columns, pitch in _panels(heads, width - margin):
+        if lines:
+            lines.append(Text())
+        lines += _header([heads[column] for column in columns], pitch, margin, "|" if digits else "│")
+        for label, row in zip(labels, weights, strict=True):
+            line = Text(set_cell_size(label, margin))
+            for column in columns:
+                line.append_text(_cell(float(row[column]), pitch, colour, digits))
+            line.rstrip()
+            lines.append(line)
+    lines += _legend(width, colour, digits)
+    table = Text("\n", no_wrap=True, overflow="ignore", end="").join(lines)
+    table.no_wrap, table.overflow = True, "ignore"
+    return table
+
+
+def translation_table(
+    translation: Translation, *, pieces: bool = False, width: int = 80, colour: bool = True, digits: bool = False
+) -> Text:
+    """The alignment of a translation between its words, or between the pieces that the model really saw."""
+    weights, source, target = labelled_weights(translation, pieces)
+    return attention_table(weights, source, target, width=width, colour=colour, digits=digits)
+
+
+def labelled_weights(translation: Translation, pieces: bool) -> tuple[Weights, list[str], list[str]]:
+    """Weights (T, S) of a translation with their source and target labels."""
+    if translation.alignment is None:
+        raise NoAttention(
+            "this translation has no attention to draw: use a model that has it (see `regard models`), "
+            "and translate with attention=True."
+        )
+    if pieces:
+        source = [token.text for token in translation.source_tokens]
+        return np.asarray(translation.alignment), source, [token.text for token in translation.tokens]
+    return translation.word_alignment(), list(translation.source_words), list(translation.words)
+
+
+def shorten(word: str, cells: int, ellipsis: str = "…") -> str:
+    """The word made safe for one line and cut to so many terminal cells."""
+    safe = "".join(_visible(character) for character in word) or "·"
+    if cell_len(safe) <= cells:
+        return safe
+    return set_cell_size(safe, max(cells - 1, 0)).rstrip() + ellipsis
+
+
+def _visible(character: str) -> str:
+    category = unicodedata.category(character)
+    if category in ("Cc", "Zl", "Zp", "Cs", "Co", "Cn"):
+        return "�"  # it would move the cursor or has no known width
+    if category == "Cf" and character not in "\u200c\u200d":
+        return ""  # direction marks would reorder the columns
+    return " " if character.isspace() else character
+
+
+def _panels(heads: Sequence[str], room: int) -> list[tuple[range, int]]:
+    """Which columns stand side by side, and how far apart: all of them if any distance lets them."""
+    for pitch in range(WIDEST_COLUMN, NARROWEST_COLUMN - 1, -1):
+        if _extent(heads, pitch) <= room:
+            return [(range(len(heads)), pitch)]
+    panels: list[tuple[range, int]] = []
+    fewest = math.ceil(len(heads) / max(room // SPLIT_COLUMN - 1, 1))
+    balanced = math.ceil(len(heads) / fewest)
+    start = 0
+    while start < len(heads):
+        stop = min(start + balanced, len(heads))
+        while stop > start + 1 and _extent(heads[start:stop], SPLIT_COLUMN) > room:
+            stop -= 1
+        panels.append((range(start, stop), min(SPLIT_COLUMN, room)))
+        start = stop
+    return panels
+
+
+def _extent(heads: Sequence[str], pitch: int) -> int:
+    ends = [column * pitch + max(pitch, cell_len(head)) for column, head in enumerate(heads)]
+    return max(ends, default=0)
+
+
+def _header(heads: Sequence[str], pitch: int, margin: int, stem: str) -> list[Text]:
+    """The staircase: a word stands above every later word whose column it would cover."""
+    levels = [0] * len(heads)
+    for column in reversed(range(len(heads))):
+        reach = math.ceil((cell_len(heads[column]) + 1) / pitch)
+        covered = levels[column + 1 : column + reach]
+        levels[column] = 1 + max(covered) if covered else 0
+    lines = []
+    for level in range(max(levels, default=0), -1, -1):
+        line = Text(" " * margin)
+        for column, head in enumerate(heads):
+            if levels[column] < level:
+                continue
+            line.append(" " * (margin + column * pitch - cell_len(line.plain)))
+            line.append(head if levels[column] == level else stem, "bold" if levels[column] == level else "dim")
+        lines.append(line)
+    return lines
+
+
+def _cell(weight: float, pitch: int, colour: bool, digits: bool) -> Text:
+    ink = max(pitch - 1, 1) if pitch > NARROWEST_COLUMN or digits else pitch
+    if digits:
+        tenths = min(round(weight * 10), 9)
+        return Text(f"{tenths if tenths else '.'}".ljust(pitch), "" if tenths else "dim")
+    shade = next((shade for least, shade in SHADES if weight >= least), None)
+    if shade is None:
+        return Text(FAINT.ljust(pitch), "dim")
+    return Text((shade * ink).ljust(pitch), _style(weight) if colour else "")
+
+
+def _style(weight: float) -> Style:
+    share = min(max(weight, 0.0), 1.0)
+    mixed = [round(low + (high - low) * share) for low, high in zip(LOW_COLOUR, HIGH_COLOUR, strict=True)]
+    return Style(color=f"rgb({mixed[0]},{mixed[1]},{mixed[2]})")
+
+
+def _legend(width: int, colour: bool, digits: bool) -> list[Text]:
+    if digits:
+        legend = Text("weights in tenths; . is less than one half of a tenth", "dim")
+    else:
+        legend = Text()
+        for least, shade in reversed(SHADES):
+            legend.append(shade * 2, _style(least) if colour else "")
+            legend.append(f" ≥ {least:.0%}   ".replace("%", " %"), "dim")
+        legend.rstrip()
+    return [Text(), legend] if cell_len(legend.plain) <= width else []
