@@ -1,0 +1,1 @@
+"""Text to token ids to batches: `corpus`, `tokenizer`, `batches`, and the embedded corpora in `toy`."""
