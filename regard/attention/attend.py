@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from regard.attention.local import Focus, Window
 from regard.attention.scores import Score
 from regard.contract import Intervention, Kind, Memory, Trace
+from regard.products import PRODUCTS, Products
 
 
 @dataclass(frozen=True)
@@ -45,12 +46,17 @@ class Attend(nn.Module):
         return self.score.prepare(keys)
 
     def forward(
-        self, query: Tensor, memory: Memory, steps: Sequence[int], intervention: Intervention | None = None
+        self,
+        query: Tensor,
+        memory: Memory,
+        steps: Sequence[int],
+        intervention: Intervention | None = None,
+        products: Products = PRODUCTS,
     ) -> Attended:
         """Attend with queries (B, T, Dq) that belong to the target steps `steps` (T of them, counted from 0)."""
         assert memory.keys is not None
         assert memory.values is not None
-        scores = self.score(query, memory.keys)  # (B, T, S)
+        scores = self.score.compare(self.score.ask(query, products), memory.keys)  # (B, T, S)
         allowed = self._allowed(memory.mask, intervention).unsqueeze(1)  # (B, 1, S)
         focus = None
         if self.window is not None:
@@ -71,11 +77,12 @@ class Attend(nn.Module):
         *,
         trace: bool = False,
         intervention: Intervention | None = None,
+        products: Products = PRODUCTS,
     ) -> tuple[Tensor, Tensor, tuple[Trace, ...]]:
         """Context (N, Dv) and weights (N, S) of one query per row (N, Dq); the rows of a sentence share its memory."""
         rows, sentences = query.size(0), memory.sentences
         beams = rows // sentences
-        attended = self(query.view(sentences, beams, -1), memory, [position] * beams, intervention)
+        attended = self(query.view(sentences, beams, -1), memory, [position] * beams, intervention, products)
         context, weights = attended.context.flatten(0, 1), attended.weights.flatten(0, 1)
         return context, weights, (self._trace(query, memory, attended),) if trace else ()
 

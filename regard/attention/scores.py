@@ -16,6 +16,7 @@ from torch.nn import functional
 
 from regard.config import ScoreName
 from regard.errors import ConfigError
+from regard.products import PRODUCTS, Products
 
 # Elements that the additive score's (B, T, S, A) may hold at once; above it, queries are compared in slices.
 ADDITIVE_SLICE = 16_000_000
@@ -31,9 +32,17 @@ class Score(nn.Module, ABC):
         """What the score needs of the keys (B, S, Dk), computed once per sentence."""
         return keys
 
+    def ask(self, query: Tensor, products: Products = PRODUCTS) -> Tensor:
+        """What the score needs of queries (B, T, Dq): here, the queries themselves."""
+        return query
+
     @abstractmethod
+    def compare(self, asked: Tensor, prepared: Tensor) -> Tensor:
+        """The scores (B, T, S) of what `ask` made of the queries against prepared keys (B, S, P)."""
+
     def forward(self, query: Tensor, prepared: Tensor) -> Tensor:
         """The scores (B, T, S) of queries (B, T, Dq) against prepared keys (B, S, P)."""
+        return self.compare(self.ask(query), prepared)
 
 
 class Dot(Score):
@@ -47,15 +56,15 @@ class Dot(Score):
                 'choose "general" or "additive", or make the sizes equal.'
             )
 
-    def forward(self, query: Tensor, prepared: Tensor) -> Tensor:
-        return query @ prepared.transpose(1, 2)
+    def compare(self, asked: Tensor, prepared: Tensor) -> Tensor:
+        return asked @ prepared.transpose(1, 2)
 
 
 class ScaledDot(Dot):
     """score(q, k) = qᵀ k / √d (Vaswani 2017, eq. 1)."""
 
-    def forward(self, query: Tensor, prepared: Tensor) -> Tensor:
-        return super().forward(query, prepared) / math.sqrt(query.size(-1))
+    def compare(self, asked: Tensor, prepared: Tensor) -> Tensor:
+        return super().compare(asked, prepared) / math.sqrt(asked.size(-1))
 
 
 class General(Score):
@@ -69,8 +78,8 @@ class General(Score):
     def prepare(self, keys: Tensor) -> Tensor:
         return functional.linear(keys, self.weight)  # W k: (B, S, Dq)
 
-    def forward(self, query: Tensor, prepared: Tensor) -> Tensor:
-        return query @ prepared.transpose(1, 2)
+    def compare(self, asked: Tensor, prepared: Tensor) -> Tensor:
+        return asked @ prepared.transpose(1, 2)
 
 
 class Additive(Score):
@@ -92,10 +101,12 @@ class Additive(Score):
         projected: Tensor = self.key(keys)  # U k: (B, S, A)
         return projected
 
-    def forward(self, query: Tensor, prepared: Tensor) -> Tensor:
-        projected: Tensor = self.query(query)  # W q: (B, T, A)
+    def ask(self, query: Tensor, products: Products = PRODUCTS) -> Tensor:
+        return products(query, self.query.weight)  # W q: (B, T, A)
+
+    def compare(self, asked: Tensor, prepared: Tensor) -> Tensor:
         per_query = max(1, prepared.numel())
-        slices = torch.split(projected, max(1, ADDITIVE_SLICE // per_query), 1)
+        slices = torch.split(asked, max(1, ADDITIVE_SLICE // per_query), 1)
         scores = [torch.tanh(part.unsqueeze(2) + prepared.unsqueeze(1)) @ self.v for part in slices]
         return scores[0] if len(scores) == 1 else torch.cat(scores, 1)
 
@@ -120,9 +131,12 @@ class Location(Score):
             )
         return keys
 
-    def forward(self, query: Tensor, prepared: Tensor) -> Tensor:
+    def ask(self, query: Tensor, products: Products = PRODUCTS) -> Tensor:
+        return products(query, self.position.weight)
+
+    def compare(self, asked: Tensor, prepared: Tensor) -> Tensor:
         source_length = prepared.size(1)
-        scores: Tensor = self.position(query)[..., :source_length]
+        scores = asked[..., :source_length]
         return functional.pad(scores, (0, source_length - scores.size(-1)))
 
 
@@ -142,8 +156,8 @@ class Cosine(Score):
     def prepare(self, keys: Tensor) -> Tensor:
         return functional.normalize(keys, dim=-1)
 
-    def forward(self, query: Tensor, prepared: Tensor) -> Tensor:
-        cosine = functional.normalize(query, dim=-1) @ prepared.transpose(1, 2)
+    def compare(self, asked: Tensor, prepared: Tensor) -> Tensor:
+        cosine = functional.normalize(asked, dim=-1) @ prepared.transpose(1, 2)
         return cosine if self.log_sharpness is None else self.log_sharpness.exp() * cosine
 
 

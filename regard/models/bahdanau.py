@@ -30,6 +30,7 @@ from regard.config import BahdanauSettings
 from regard.contract import Attention, Batch, Intervention, Memory, Model, Output, State, Step
 from regard.models.embedding import Embeddings
 from regard.models.recurrent import Gru, PaperGru, maxout, uniform_linear
+from regard.products import PRODUCTS, Products, step_products
 
 
 class Bahdanau(Model):
@@ -93,7 +94,7 @@ class Bahdanau(Model):
         context, weights, traces = self.attend.at_step(
             state.tensors[0], memory, state.position, trace=trace, intervention=intervention
         )
-        after = self.cell(self._word_product(word) + self._context_product(context), state.tensors)
+        after = self.cell(self._word_product(word) + self._context_product(context, PRODUCTS), state.tensors)
         recorded: Attention | None = {"cross": weights[:, None, None, None]} if attention else None
         return Step(self._deep_output(after[0], word, context), state.advance(after), recorded, traces)
 
@@ -104,10 +105,13 @@ class Bahdanau(Model):
         states: list[Tensor] = []
         contexts: list[Tensor] = []
         weights: list[Tensor] = []
+        products = step_products()
         # The words' part of the gates is one product over all steps; so is the deep output, below.
         for position, product in enumerate(self._word_product(words).unbind(1)):
-            context, used, _ = self.attend.at_step(state[0], memory, position, intervention=intervention)
-            state = self.cell(product + self._context_product(context), state)
+            context, used, _ = self.attend.at_step(
+                state[0], memory, position, intervention=intervention, products=products
+            )
+            state = self.cell(product + self._context_product(context, products), state, products)
             states.append(state[0])
             contexts.append(context)
             weights.append(used)
@@ -121,8 +125,8 @@ class Bahdanau(Model):
     def _word_product(self, word: Tensor) -> Tensor:
         return self.cell.project(word, 0, self.embedding_size)
 
-    def _context_product(self, context: Tensor) -> Tensor:
-        return self.cell.project(context, self.embedding_size)
+    def _context_product(self, context: Tensor, products: Products) -> Tensor:
+        return self.cell.project(context, self.embedding_size, products=products)
 
     def _deep_output(self, state: Tensor, word: Tensor, context: Tensor) -> Tensor:
         pairs = self.output_state(state) + self.output_word(word) + self.output_context(context)

@@ -32,6 +32,7 @@ from regard.config import GnmtSettings
 from regard.contract import Attention, Batch, Intervention, Memory, Model, Output, State, Step
 from regard.models.embedding import Embeddings
 from regard.models.recurrent import Lstm
+from regard.products import PRODUCTS, Products, step_products
 
 FIRST_RESIDUAL = 2  # the third layer, counted from 0
 
@@ -98,7 +99,7 @@ class Gnmt(Model):
             query, memory, state.position, trace=trace, intervention=intervention
         )
         product = self._word_product(self.embeddings.read_target(token))
-        below, cell = self.bottom(self._add_context(product, last_context), (layers[0], layers[1]))
+        below, cell = self.bottom(self._add_context(product, last_context, PRODUCTS), (layers[0], layers[1]))
         after = [below, context, below, cell]
         for number, layer in enumerate(self.upper, start=1):
             assert isinstance(layer, Lstm)
@@ -136,9 +137,12 @@ class Gnmt(Model):
         query = context = memory.summary[0].new_zeros(memory.sentences, self.hidden_size)
         layer: tuple[Tensor, ...] = start
         steps: list[tuple[Tensor, Tensor, Tensor]] = []
+        products = step_products()
         for position, product in enumerate(self._word_product(words).unbind(1)):
-            layer = self.bottom(self._add_context(product, context), layer)
-            context, weights, _ = self.attend.at_step(query, memory, position, intervention=intervention)
+            layer = self.bottom(self._add_context(product, context, products), layer, products)
+            context, weights, _ = self.attend.at_step(
+                query, memory, position, intervention=intervention, products=products
+            )
             query = layer[0]
             steps.append((query, context, weights))
         hidden, contexts, used = (torch.stack(parts, 1) for parts in zip(*steps, strict=True))
@@ -147,10 +151,10 @@ class Gnmt(Model):
     def _word_product(self, words: Tensor) -> Tensor:
         return self.bottom.project(words, 0, self.embedding_size)
 
-    def _add_context(self, product: Tensor, context: Tensor) -> Tensor:
+    def _add_context(self, product: Tensor, context: Tensor, products: Products) -> Tensor:
         if not self.context_to_bottom:
             return product
-        return product + self.bottom.project(context, self.embedding_size)
+        return product + self.bottom.project(context, self.embedding_size, products=products)
 
     def _drop(self, inputs: Tensor) -> Tensor:
         return functional.dropout(inputs, self.dropout, self.training)

@@ -10,7 +10,7 @@ Input feeding (3.3): h̃ₜ₋₁ joins the word vector as the next step's input
 Without it, the whole target runs through the LSTM at once and attention is one batched operation.
 
 `query = "previous"` is the textbook variant: the context, found with the state before the step, joins the step's
-input, and the word is read off [cₜ; hₜ] without a tanh layer. The recipes named `attention` are made of these options.
+input, and the word is read off [cₜ; hₜ] without a tanh layer. The recipe `attention` is made of these options.
 
 Departures from the paper:
 
@@ -29,9 +29,10 @@ from torch.nn import functional
 
 from regard.attention import Attend, make_score, make_window
 from regard.config import LuongSettings
-from regard.contract import Attention, Batch, Intervention, Memory, Model, Output, State, Step
+from regard.contract import Attention, Batch, Intervention, Memory, Model, Output, State, Step, Trace
 from regard.models.embedding import Embeddings
 from regard.models.recurrent import Stack, reorder, reversal, uniform_linear
+from regard.products import PRODUCTS, Products, step_products
 
 
 class Luong(Model):
@@ -112,61 +113,83 @@ class Luong(Model):
         intervention: Intervention | None = None,
     ) -> Step:
         product = self._word_product(self.embeddings.read_target(token))
-        layers, fed = self._split(state.tensors)
-        query = self._top(layers)
-        if not self.query_is_current:
-            context, weights, traces = self.attend.at_step(
-                query, memory, state.position, trace=trace, intervention=intervention
-            )
-            product = product + self._context_product(context)
-        layers = self.decoder.step(self._add_feed(product, fed), layers)
-        query = self._top(layers)
-        if self.query_is_current:
-            context, weights, traces = self.attend.at_step(
-                query, memory, state.position, trace=trace, intervention=intervention
-            )
-        attentional = self._attentional(context, query)
-        after = (*layers, attentional) if self.input_feeding else layers
+        attentional, weights, after, traces = self._advance(
+            product, state.tensors, memory, state.position, PRODUCTS, intervention, trace
+        )
         recorded: Attention | None = {"cross": weights[:, None, None, None]} if attention else None
-        hidden = functional.dropout(attentional, self.dropout, self.training)
-        return Step(hidden, state.advance(after), recorded, traces)
+        return Step(self._drop(attentional), state.advance(after), recorded, traces)
 
     def forward(self, batch: Batch, *, attention: bool = False, intervention: Intervention | None = None) -> Output:
-        if self.input_feeding or not self.query_is_current:
-            return super().forward(batch, attention=attention, intervention=intervention)
         memory = self.encode(batch.source, batch.source_mask, intervention=intervention)
         words = self.embeddings.read_target(batch.target_in)  # (B, T, E)
-        queries, _ = self.decoder.run(words, memory.summary)  # (B, T, D)
-        attended = self.attend(queries, memory, range(words.size(1)), intervention)
-        hidden = functional.dropout(self._attentional(attended.context, queries), self.dropout, self.training)
-        return Output(hidden, {"cross": attended.weights[:, None, None]} if attention else None)
+        if self.input_feeding or not self.query_is_current:
+            attentional, weights = self._loop(words, memory, intervention)
+        else:
+            queries, _ = self.decoder.run(words, memory.summary)  # (B, T, D)
+            attended = self.attend(queries, memory, range(words.size(1)), intervention)
+            attentional, weights = self._attentional(attended.context, queries, PRODUCTS), attended.weights
+        return Output(self._drop(attentional), {"cross": weights[:, None, None]} if attention else None)
+
+    def _loop(self, words: Tensor, memory: Memory, intervention: Intervention | None) -> tuple[Tensor, Tensor]:
+        """The attentional vectors (B, T, D) and weights (B, T, S), where each step needs the one before it."""
+        products = step_products()
+        state = self.start(memory).tensors
+        steps: list[tuple[Tensor, Tensor]] = []
+        for position, product in enumerate(self._word_product(words).unbind(1)):
+            attentional, weights, state, _ = self._advance(product, state, memory, position, products, intervention)
+            steps.append((attentional, weights))
+        attentionals, used = (torch.stack(parts, 1) for parts in zip(*steps, strict=True))
+        return attentionals, used
+
+    def _advance(
+        self,
+        product: Tensor,
+        tensors: tuple[Tensor, ...],
+        memory: Memory,
+        position: int,
+        products: Products,
+        intervention: Intervention | None,
+        trace: bool = False,
+    ) -> tuple[Tensor, Tensor, tuple[Tensor, ...], tuple[Trace, ...]]:
+        """One step from the word's product (N, gates·D): attentional vector, weights, new state, traces."""
+
+        def look(query: Tensor) -> tuple[Tensor, Tensor, tuple[Trace, ...]]:
+            return self.attend.at_step(
+                query, memory, position, trace=trace, intervention=intervention, products=products
+            )
+
+        bottom, layers = self.decoder.cell(0), tensors
+        # The bottom layer reads [word; h̃; context]; the parts are multiplied apart, so that the words' is hoisted.
+        if self.input_feeding:
+            layers, fed = tensors[:-1], tensors[-1]
+            start = self.embedding_size
+            product = product + bottom.project(fed, start, start + self.feed_size, products)
+        if self.query_is_current:
+            layers = self.decoder.step(product, layers, products)
+            context, weights, traces = look(self._top(layers))
+        else:
+            context, weights, traces = look(self._top(layers))
+            product = product + bottom.project(context, self.embedding_size + self.feed_size, None, products)
+            layers = self.decoder.step(product, layers, products)
+        attentional = self._attentional(context, self._top(layers), products)
+        return attentional, weights, (*layers, attentional) if self.input_feeding else layers, traces
 
     def project(self, hidden: Tensor, columns: Tensor | None = None) -> Tensor:
         return self.embeddings.project(hidden, columns)
 
-    def _attentional(self, context: Tensor, query: Tensor) -> Tensor:
+    def _attentional(self, context: Tensor, query: Tensor, products: Products) -> Tensor:
         joined = torch.cat([context, query], -1)
-        return joined if self.combine is None else torch.tanh(self.combine(joined))
+        return joined if self.combine is None else torch.tanh(products(joined, self.combine.weight))
 
-    # The bottom layer reads [word; h̃; context]; the parts are multiplied apart, so that the words' can be hoisted.
     def _word_product(self, words: Tensor) -> Tensor:
         return self.decoder.cell(0).project(words, 0, self.embedding_size)
 
-    def _add_feed(self, product: Tensor, fed: Tensor | None) -> Tensor:
-        if fed is None:
-            return product
-        start = self.embedding_size
-        return product + self.decoder.cell(0).project(fed, start, start + self.feed_size)
-
-    def _context_product(self, context: Tensor) -> Tensor:
-        return self.decoder.cell(0).project(context, self.embedding_size + self.feed_size)
+    def _drop(self, inputs: Tensor) -> Tensor:
+        return functional.dropout(inputs, self.dropout, self.training)
 
     def _no_feed(self, memory: Memory) -> tuple[Tensor, ...]:
         first = memory.summary[0]
         return (first.new_zeros(first.size(0), self.output_size),) if self.input_feeding else ()
-
-    def _split(self, tensors: tuple[Tensor, ...]) -> tuple[tuple[Tensor, ...], Tensor | None]:
-        return (tensors[:-1], tensors[-1]) if self.input_feeding else (tensors, None)
 
     def _top(self, layers: tuple[Tensor, ...]) -> Tensor:
         return layers[-self.decoder.tensors_per_layer]

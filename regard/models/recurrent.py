@@ -14,6 +14,7 @@ from torch.nn import functional
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 from regard.config import CellName
+from regard.products import PRODUCTS, Products, step_products
 
 CellState = tuple[Tensor, ...]
 
@@ -40,16 +41,16 @@ class Cell(nn.Module, ABC):
         for block in self.weight_hidden.data.chunk(self.gates):
             nn.init.orthogonal_(block)
 
-    def project(self, inputs: Tensor, start: int = 0, end: int | None = None) -> Tensor:
+    def project(self, inputs: Tensor, start: int = 0, end: int | None = None, products: Products = PRODUCTS) -> Tensor:
         """The input product (..., gates·D) of inputs (..., end − start), those columns of the whole input."""
-        return functional.linear(inputs, self.weight_input[:, start:end])
+        return products(inputs, self.weight_input, start, end)
 
     def initial_state(self, rows: int, like: Tensor) -> CellState:
         """Zeros."""
         return tuple(like.new_zeros(rows, self.hidden_size) for _ in range(self.state_tensors))
 
     @abstractmethod
-    def forward(self, projected: Tensor, state: CellState) -> CellState:
+    def forward(self, projected: Tensor, state: CellState, products: Products = PRODUCTS) -> CellState:
         """The state after one step, from the input product (N, gates·D) and the state before."""
 
     @abstractmethod
@@ -92,8 +93,9 @@ class Cell(nn.Module, ABC):
 
     def _run_steps(self, inputs: Tensor, state: CellState, lengths: Tensor | None) -> tuple[Tensor, CellState]:
         outputs: list[Tensor] = []
+        products = step_products()
         for position, projected in enumerate(self.project(inputs).unbind(1)):
-            after = self(projected, state)
+            after = self(projected, state, products)
             if lengths is None:
                 outputs.append(after[0])
                 state = after
@@ -106,8 +108,8 @@ class Cell(nn.Module, ABC):
     def _input_product(self, projected: Tensor) -> Tensor:
         return projected if self.norm_input is None else self.norm_input(projected)
 
-    def _hidden_product(self, hidden: Tensor) -> Tensor:
-        product = functional.linear(hidden, self.weight_hidden)
+    def _hidden_product(self, hidden: Tensor, products: Products) -> Tensor:
+        product = products(hidden, self.weight_hidden)
         return product if self.norm_hidden is None else self.norm_hidden(product)
 
 
@@ -116,8 +118,8 @@ class Rnn(Cell):
 
     gates = 1
 
-    def forward(self, projected: Tensor, state: CellState) -> CellState:
-        return (torch.tanh(self._input_product(projected) + self._hidden_product(state[0]) + self.bias),)
+    def forward(self, projected: Tensor, state: CellState, products: Products = PRODUCTS) -> CellState:
+        return (torch.tanh(self._input_product(projected) + self._hidden_product(state[0], products) + self.bias),)
 
     def _kernel(self, inputs: Tensor, batch_sizes: Tensor | None, state: CellState) -> tuple[Tensor, CellState]:
         weights = [self.weight_input, self.weight_hidden, self.bias, torch.zeros_like(self.bias)]
@@ -141,10 +143,10 @@ class Gru(Cell):
         super().__init__(input_size, hidden_size, layer_norm)
         self.bias_hidden = nn.Parameter(torch.zeros(self.gates * hidden_size))
 
-    def forward(self, projected: Tensor, state: CellState) -> CellState:
+    def forward(self, projected: Tensor, state: CellState, products: Products = PRODUCTS) -> CellState:
         (hidden,) = state
         from_input = (self._input_product(projected) + self.bias).chunk(3, -1)
-        from_hidden = (self._hidden_product(hidden) + self.bias_hidden).chunk(3, -1)
+        from_hidden = (self._hidden_product(hidden, products) + self.bias_hidden).chunk(3, -1)
         reset = torch.sigmoid(from_input[0] + from_hidden[0])
         update = torch.sigmoid(from_input[1] + from_hidden[1])
         candidate = torch.tanh(from_input[2] + reset * from_hidden[2])
@@ -161,30 +163,31 @@ class Gru(Cell):
 
 
 class PaperGru(Cell):
-    """r, z = σ(W x + U h); s̃ = tanh(W x + U (r ∘ h)); h = (1 − z) ∘ h + z ∘ s̃ (Bahdanau 2015, A.1.1).
+    """r, z = σ(W x + U h); s̃ = tanh(W x + U′ (r ∘ h)); h = (1 − z) ∘ h + z ∘ s̃ (Bahdanau 2015, A.1.1).
 
     The reset gate is applied to the state before its matrix, as Cho and Bahdanau print it.
     """
 
     gates = 3
 
-    def forward(self, projected: Tensor, state: CellState) -> CellState:
+    def __init__(self, input_size: int, hidden_size: int, layer_norm: bool = False) -> None:
+        super().__init__(input_size, hidden_size, layer_norm)
+        # The candidate's matrix waits for the reset gate, so it stands apart from that of the gates.
+        gates, candidate = self.weight_hidden.data.tensor_split([2 * hidden_size])
+        self.weight_hidden = nn.Parameter(gates.clone())
+        self.weight_candidate = nn.Parameter(candidate.clone())
+        self.norm_hidden = nn.LayerNorm(2 * hidden_size) if layer_norm else None
+        self.norm_candidate = nn.LayerNorm(hidden_size) if layer_norm else None
+
+    def forward(self, projected: Tensor, state: CellState, products: Products = PRODUCTS) -> CellState:
         (hidden,) = state
         size = self.hidden_size
         from_input = self._input_product(projected) + self.bias
-        gate_weights, candidate_weight = self.weight_hidden[: 2 * size], self.weight_hidden[2 * size :]
-        if self.norm_hidden is None:
-            gates = torch.sigmoid(torch.addmm(from_input[:, : 2 * size], hidden, gate_weights.t()))
-            reset, update = gates.chunk(2, -1)
-            candidate = torch.tanh(torch.addmm(from_input[:, 2 * size :], reset * hidden, candidate_weight.t()))
-            return (torch.lerp(hidden, candidate, update),)
-        # The gates must be known before the candidate's product, so the three are normalised in two groups.
-        scale, shift = self.norm_hidden.weight, self.norm_hidden.bias
-        product = functional.linear(hidden, gate_weights)
-        product = functional.layer_norm(product, (2 * size,), scale[: 2 * size], shift[: 2 * size])
-        reset, update = torch.sigmoid(from_input[:, : 2 * size] + product).chunk(2, -1)
-        product = functional.linear(reset * hidden, candidate_weight)
-        product = functional.layer_norm(product, (size,), scale[2 * size :], shift[2 * size :])
+        gates = torch.sigmoid(from_input[:, : 2 * size] + self._hidden_product(hidden, products))
+        reset, update = gates.chunk(2, -1)
+        product = products(reset * hidden, self.weight_candidate)
+        if self.norm_candidate is not None:
+            product = self.norm_candidate(product)
         candidate = torch.tanh(from_input[:, 2 * size :] + product)
         return (torch.lerp(hidden, candidate, update),)
 
@@ -203,12 +206,9 @@ class Lstm(Cell):
         self.norm_cell = nn.LayerNorm(hidden_size) if layer_norm else None
         self.bias.data[hidden_size : 2 * hidden_size] = 1.0
 
-    def forward(self, projected: Tensor, state: CellState) -> CellState:
+    def forward(self, projected: Tensor, state: CellState, products: Products = PRODUCTS) -> CellState:
         hidden, cell = state
-        if self.norm_input is None:
-            gates = torch.addmm(projected + self.bias, hidden, self.weight_hidden.t())
-        else:
-            gates = self._input_product(projected) + self._hidden_product(hidden) + self.bias
+        gates = self._input_product(projected) + self._hidden_product(hidden, products) + self.bias
         admit, forget, candidate, show = gates.chunk(4, -1)
         cell = torch.sigmoid(forget) * cell + torch.sigmoid(admit) * torch.tanh(candidate)
         shown = cell if self.norm_cell is None else self.norm_cell(cell)
@@ -280,14 +280,15 @@ class Stack(nn.Module):
             final.extend(after)
         return inputs, tuple(final)
 
-    def step(self, projected: Tensor, state: CellState) -> CellState:
+    def step(self, projected: Tensor, state: CellState, products: Products = PRODUCTS) -> CellState:
         """The flat state of all layers after one step, from the bottom layer's input product (N, gates·D)."""
         per_layer = self.tensors_per_layer
-        after = list(self.cell(0)(projected, state[:per_layer]))
+        after = list(self.cell(0)(projected, state[:per_layer], products))
         for number in range(1, len(self.layers)):
             cell = self.cell(number)
             inputs = functional.dropout(after[-per_layer], self.dropout, self.training)
-            after.extend(cell(cell.project(inputs), state[number * per_layer : (number + 1) * per_layer]))
+            below = cell.project(inputs, products=products)
+            after.extend(cell(below, state[number * per_layer : (number + 1) * per_layer], products))
         return tuple(after)
 
 

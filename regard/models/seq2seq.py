@@ -27,6 +27,7 @@ from regard.config import Seq2SeqSettings
 from regard.contract import Batch, Intervention, Memory, Model, Output, State, Step
 from regard.models.embedding import Embeddings
 from regard.models.recurrent import Cell, Stack, maxout, reorder, reversal, uniform_linear
+from regard.products import PRODUCTS, Products, step_products
 
 
 class Seq2Seq(Model):
@@ -108,8 +109,9 @@ class Seq2Seq(Model):
         words = self.embeddings.read_target(batch.target_in)  # (B, T, E)
         if isinstance(self.decoder, ChoDecoder):
             states: list[Tensor] = []
+            products = step_products()
             for product in self.decoder.cell.project(words).unbind(1):
-                state = self.decoder.step(product, state)
+                state = self.decoder.step(product, state, products)
                 states.append(state[0])
             hidden = self.decoder.output(torch.stack(states, 1), words, state[2].unsqueeze(1))
         else:
@@ -128,10 +130,12 @@ class ChoCell(Cell):
 
     gates = 3
 
-    def forward(self, projected: Tensor, state: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
+    def forward(
+        self, projected: Tensor, state: tuple[Tensor, ...], products: Products = PRODUCTS
+    ) -> tuple[Tensor, ...]:
         hidden, summary = state
         from_input = (self._input_product(projected) + self.bias).chunk(3, -1)
-        from_hidden = (self._hidden_product(hidden) + summary).chunk(3, -1)  # U s + C c
+        from_hidden = (self._hidden_product(hidden, products) + summary).chunk(3, -1)  # U s + C c
         update = torch.sigmoid(from_input[0] + from_hidden[0])
         reset = torch.sigmoid(from_input[1] + from_hidden[1])
         candidate = torch.tanh(from_input[2] + reset * from_hidden[2])
@@ -159,9 +163,9 @@ class ChoDecoder(nn.Module):
         summary = torch.tanh(self.summary(last))
         return torch.tanh(self.initial(summary)), self.gates_summary(summary), self.output_summary(summary)
 
-    def step(self, projected: Tensor, state: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
+    def step(self, projected: Tensor, state: tuple[Tensor, ...], products: Products = PRODUCTS) -> tuple[Tensor, ...]:
         """The state after one word."""
-        return (*self.cell(projected, state[:2]), state[2])
+        return (*self.cell(projected, state[:2], products), state[2])
 
     def output(self, hidden: Tensor, word: Tensor, output_summary: Tensor) -> Tensor:
         """The maxout layer (…, L)."""
