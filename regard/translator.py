@@ -1,0 +1,374 @@
+"""Translator: a model with its tokenizers, from text to text."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal, overload
+
+import numpy as np
+import torch
+from pydantic import ValidationError
+
+from regard.config import Recipe, SearchSettings, explain
+from regard.contract import Intervention, Model
+from regard.errors import ConfigError
+from regard.evaluation.scores import perplexity
+from regard.folder import read_folder
+from regard.search import search as run_search
+from regard.search.forced import force
+from regard.search.hypothesis import Hypothesis
+from regard.text.batches import collate, source_batch
+from regard.text.corpus import Pair
+from regard.text.tokenizer import BOS, EOS, PAD, UNK, Token, Tokenizer
+from regard.translation import Translation, one_line
+
+WINDOW = 1024
+"""Lines that are read ahead and sorted by length, so that sentences translated together are alike."""
+
+Search = SearchSettings | Mapping[str, Any] | None
+"""Search settings, or some of them by name, over those of the model's recipe."""
+
+
+@dataclass(frozen=True)
+class PairScore:
+    """What a model thinks of a given translation; tokens count the closing </s>."""
+
+    log_probability: float
+    tokens: int
+
+    @property
+    def perplexity(self) -> float:
+        """exp(-log_probability / tokens)."""
+        return perplexity(self.log_probability, self.tokens)
+
+
+@dataclass(frozen=True)
+class _Job:
+    """A line that needs the model."""
+
+    number: int  # of the line in the stream
+    text: str
+    ids: list[int]
+    prefix: list[int]
+
+
+class Translator:
+    """A trained model, ready to translate.
+
+    Threads: one Translator may be used from any number of threads at once. Translating changes nothing in it or in
+    its model, so calls need no lock; each call should be left to finish its own iterator in one thread. Only moving
+    the model to another device or changing its weights needs the others to stand still.
+    """
+
+    def __init__(
+        self,
+        model: Model,
+        recipe: Recipe,
+        source_tokenizer: Tokenizer,
+        target_tokenizer: Tokenizer,
+        *,
+        metrics: Mapping[str, Any] | None = None,
+        device: str | torch.device = "cpu",
+    ) -> None:
+        self.device = usable_device(device)
+        self.model = model.to(self.device).eval()
+        self.recipe = recipe
+        self.source_tokenizer = source_tokenizer
+        self.target_tokenizer = target_tokenizer
+        self.metrics: dict[str, Any] = dict(metrics or {})
+
+    @classmethod
+    def load(cls, folder: str | Path, device: str | torch.device = "cpu", *, model: Model | None = None) -> Translator:
+        """The model of a folder; `model` is needed if the folder holds the weights of a class of your own."""
+        device = usable_device(device)
+        read = read_folder(folder)
+        return cls(
+            read.model(model),
+            read.recipe,
+            read.source_tokenizer,
+            read.target_tokenizer,
+            metrics=read.metrics,
+            device=device,
+        )
+
+    # --- translating ----------------------------------------------------------------------------------------------
+
+    @overload
+    def translate(
+        self,
+        text: str,
+        *,
+        search: Search = ...,
+        beam: int | None = ...,
+        n_best: int | None = ...,
+        attention: bool | None = ...,
+        candidates: int = ...,
+        prefix: str | None = ...,
+        intervention: Intervention | None = ...,
+    ) -> Translation: ...
+
+    @overload
+    def translate(
+        self,
+        text: list[str] | tuple[str, ...],
+        *,
+        search: Search = ...,
+        beam: int | None = ...,
+        n_best: int | None = ...,
+        attention: bool | None = ...,
+        candidates: int = ...,
+        prefix: Sequence[str] | None = ...,
+        intervention: Intervention | None = ...,
+    ) -> list[Translation]: ...
+
+    def translate(
+        self,
+        text: str | list[str] | tuple[str, ...],
+        *,
+        search: Search = None,
+        beam: int | None = None,
+        n_best: int | None = None,
+        attention: bool | None = None,
+        candidates: int = 0,
+        prefix: str | Sequence[str] | None = None,
+        intervention: Intervention | None = None,
+    ) -> Translation | list[Translation]:
+        """Translate one line, or each of several; attention is recorded for one line unless said otherwise.
+
+        `search` changes the settings of the recipe, such as {"sample": True, "temperature": 0.7}; `beam` and
+        `n_best` are short for it. `prefix` forces how a translation begins, in whole words. `candidates` records so
+        many of the likeliest pieces at each step. A blank line gives an empty translation.
+        """
+        alone = isinstance(text, str)
+        if isinstance(prefix, str) != alone and prefix is not None:
+            raise ConfigError("prefix: give one prefix for one line, and a list of them for a list of lines.")
+        translations = self.translate_lines(
+            [text] if isinstance(text, str) else text,
+            search=self.search_settings(search, beam=beam, n_best=n_best),
+            attention=alone if attention is None else attention,
+            candidates=candidates,
+            prefixes=[prefix] if isinstance(prefix, str) else prefix,
+            intervention=intervention,
+        )
+        return next(translations) if alone else list(translations)
+
+    def translate_lines(
+        self,
+        lines: Iterable[str],
+        *,
+        search: Search = None,
+        attention: bool = False,
+        candidates: int = 0,
+        prefixes: Iterable[str] | None = None,
+        intervention: Intervention | None = None,
+        window: int = WINDOW,
+    ) -> Iterator[Translation]:
+        """One translation for each line, in order.
+
+        `window` lines are read at a time and sorted by length among themselves, then their translations come out:
+        memory stays flat however many lines there are, and window=1 answers each line before it reads the next.
+        """
+        settings = self.search_settings(search)
+        if prefixes is None:
+            prefixed: Iterator[tuple[str, str]] = ((line, "") for line in lines)
+        else:
+            prefixed = _paired(lines, prefixes)
+        numbered = enumerate(prefixed)
+        while chunk := list(itertools.islice(numbered, max(1, window))):
+            done: dict[int, Translation] = {}
+            for jobs in self._batches(chunk, settings):
+                found = self._search(jobs, settings, attention, candidates, intervention)
+                for job, hypotheses in zip(jobs, found, strict=True):
+                    done[job.number] = self._translation(job.text, hypotheses, settings)
+            for number, (line, _) in chunk:
+                yield done[number] if number in done else Translation(line, "")
+
+    def _batches(self, chunk: Sequence[tuple[int, tuple[str, str]]], settings: SearchSettings) -> Iterator[list[_Job]]:
+        """The lines that are not blank, those of similar length together, within `batch_tokens` with padding."""
+        real = [(number, line, prefix) for number, (line, prefix) in chunk if line.strip()]
+        sources = self.source_tokenizer.encode_many([line for _, line, _ in real])
+        jobs = [
+            _Job(number, line, ids, self.target_tokenizer.encode(prefix)[:-1] if prefix.strip() else [])
+            for (number, line, prefix), ids in zip(real, sources, strict=True)
+        ]
+        jobs.sort(key=lambda job: len(job.ids), reverse=True)  # the longest first: too little memory shows at once
+        first = 0
+        while first < len(jobs):
+            count = max(1, settings.batch_tokens // len(jobs[first].ids))
+            yield jobs[first : first + count]
+            first += count
+
+    def _search(
+        self,
+        jobs: Sequence[_Job],
+        settings: SearchSettings,
+        attention: bool,
+        candidates: int,
+        intervention: Intervention | None,
+    ) -> list[list[Hypothesis]]:
+        source, mask = source_batch([job.ids for job in jobs])
+        prefix = None
+        if any(job.prefix for job in jobs):
+            prefix = source_batch([job.prefix for job in jobs])[0].to(self.device)
+        return run_search(
+            self.model,
+            source.to(self.device),
+            mask.to(self.device),
+            settings,
+            prefix=prefix,
+            attention=attention,
+            candidates=candidates,
+            intervention=intervention,
+            indices=[job.number for job in jobs],
+            pad=PAD,
+            bos=BOS,
+            eos=EOS,
+            unk=UNK if self._says_unknown() else None,
+        )
+
+    # --- given translations ---------------------------------------------------------------------------------------
+
+    def force(
+        self,
+        source: str,
+        target: str,
+        *,
+        attention: bool = True,
+        candidates: int = 0,
+        intervention: Intervention | None = None,
+    ) -> Translation:
+        """The given translation of a line with what the model thinks of it: attention, candidates, probability."""
+        batch = collate([self.source_tokenizer.encode(source)], [self.target_tokenizer.encode(target)])
+        forced = force(
+            self.model,
+            batch.to(self.device),
+            attention=attention,
+            candidates=candidates,
+            intervention=intervention,
+            alpha=self.recipe.search.length_penalty,
+        )[0]
+        return self._build(source, target, self.target_tokenizer.tokens(target), forced)
+
+    def score(self, pairs: Iterable[Pair], *, batch_tokens: int | None = None) -> Iterator[PairScore]:
+        """Log-probability and tokens of each given translation, in order."""
+        most = batch_tokens or self.recipe.search.batch_tokens
+        stream = iter(pairs)
+        while chunk := list(itertools.islice(stream, WINDOW)):
+            sources = self.source_tokenizer.encode_many([pair.source for pair in chunk])
+            targets = self.target_tokenizer.encode_many([pair.target for pair in chunk])
+            longer = [max(len(source), len(target)) for source, target in zip(sources, targets, strict=True)]
+            order = sorted(range(len(chunk)), key=lambda place: longer[place], reverse=True)
+            scores: dict[int, PairScore] = {}
+            while order:
+                count = max(1, most // longer[order[0]])
+                places, order = order[:count], order[count:]
+                batch = collate([sources[place] for place in places], [targets[place] for place in places])
+                for place, forced in zip(places, force(self.model, batch.to(self.device)), strict=True):
+                    scores[place] = PairScore(forced.log_probability, len(forced.ids))
+            yield from (scores[place] for place in range(len(chunk)))
+
+    # --- settings and results -------------------------------------------------------------------------------------
+
+    def search_settings(
+        self, search: Search = None, *, beam: int | None = None, n_best: int | None = None
+    ) -> SearchSettings:
+        """The recipe's search settings with changes; a larger `n_best` alone widens the beam to it."""
+        if isinstance(search, SearchSettings) and beam is None and n_best is None:
+            return search
+        base = search if isinstance(search, SearchSettings) else self.recipe.search
+        changes: dict[str, Any] = {} if search is None or isinstance(search, SearchSettings) else dict(search)
+        changes |= {name: value for name, value in (("beam", beam), ("n_best", n_best)) if value is not None}
+        if isinstance(changes.get("n_best"), int) and "beam" not in changes:
+            changes["beam"] = max(base.beam, changes["n_best"])
+        table = base.model_dump() | changes
+        try:
+            return SearchSettings.model_validate(table)
+        except ValidationError as error:
+            raise ConfigError(f"search: {explain(error, SearchSettings, table)}") from None
+
+    def _says_unknown(self) -> bool:
+        """Whether the target vocabulary has words it cannot spell."""
+        text = self.recipe.text
+        return not (text.byte_fallback and text.tokenizer in ("bpe", "unigram"))
+
+    def _translation(self, source: str, hypotheses: Sequence[Hypothesis], settings: SearchSettings) -> Translation:
+        source_tokens = self.source_tokenizer.tokens(source)
+        built = []
+        for hypothesis in hypotheses:
+            unknown = _unknown_words(source, source_tokens, hypothesis) if settings.replace_unknown else []
+            text = one_line(self.target_tokenizer.decode(hypothesis.ids, unknown))
+            tokens = self.target_tokenizer.decoded_tokens(hypothesis.ids, unknown)
+            built.append((text, tokens, hypothesis))
+        alternatives = [self._build(source, *each, source_tokens=source_tokens) for each in built[1:]]
+        return self._build(source, *built[0], source_tokens=source_tokens, alternatives=tuple(alternatives))
+
+    def _build(
+        self,
+        source: str,
+        text: str,
+        tokens: tuple[Token, ...],
+        hypothesis: Hypothesis,
+        *,
+        source_tokens: tuple[Token, ...] | None = None,
+        alternatives: tuple[Translation, ...] = (),
+    ) -> Translation:
+        weights = hypothesis.attention
+        piece = self.target_tokenizer.piece
+        return Translation(
+            source=source,
+            text=text,
+            source_tokens=self.source_tokenizer.tokens(source) if source_tokens is None else source_tokens,
+            tokens=tokens,
+            score=hypothesis.score,
+            log_probability=hypothesis.log_probability,
+            finished=hypothesis.finished,
+            attention=None if weights is None else {kind: each.cpu().numpy() for kind, each in weights.items()},
+            alignment=None if hypothesis.alignment is None else hypothesis.alignment.cpu().numpy(),
+            candidates=tuple(
+                tuple((piece(number), probability) for number, probability in step) for step in hypothesis.candidates
+            ),
+            token_log_probabilities=hypothesis.token_log_probabilities,
+            alternatives=alternatives,
+        )
+
+
+def usable_device(device: str | torch.device) -> torch.device:
+    """The device of this name, if this machine has it."""
+    try:
+        found = torch.device(device)
+        torch.empty(0, device=found)
+    except (RuntimeError, AssertionError, NotImplementedError):
+        raise ConfigError(f"device {str(device)!r}: this machine or this torch has none: use 'cpu'.") from None
+    return found
+
+
+def _unknown_words(source: str, source_tokens: Sequence[Token], hypothesis: Hypothesis) -> list[str]:
+    """For each <unk> the source word it attended to most (Luong et al. 2015); none without attention."""
+    if UNK not in hypothesis.ids:
+        return []
+    attended: Sequence[int]
+    if hypothesis.attended is not None:
+        attended = hypothesis.attended
+    elif hypothesis.alignment is not None:
+        attended = np.asarray(hypothesis.alignment[:, :-1].argmax(-1).cpu()).tolist()
+    else:
+        return []
+    words = source.split()
+    replaced = []
+    for number, place in zip(hypothesis.ids, attended, strict=True):
+        if number == UNK:
+            word = source_tokens[place].word
+            replaced.append("<unk>" if word is None else words[word])
+    return replaced
+
+
+def _paired(lines: Iterable[str], prefixes: Iterable[str]) -> Iterator[tuple[str, str]]:
+    missing: Literal[False] = False
+    for number, (line, prefix) in enumerate(itertools.zip_longest(lines, prefixes, fillvalue=missing), 1):
+        if line is missing or prefix is missing:
+            fewer = "lines" if line is missing else "prefixes"
+            raise ConfigError(f'prefix: the {fewer} end before number {number}: give one prefix (or "") a line.')
+        yield line, prefix
