@@ -1,0 +1,50 @@
+"""Writing files so that a crash leaves the old one or the new one, never a half."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import safetensors.torch
+from torch import Tensor
+
+
+def write_bytes(path: Path, content: bytes) -> None:
+    """Write beside, fsync, rename over; the folder is synced too."""
+    temporary = path.with_name(f".{path.name}.part")
+    try:
+        with open(temporary, "wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(temporary, path)
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise
+    sync_folder(path.parent)
+
+
+def write_json(path: Path, value: Any) -> None:
+    """Write indented UTF-8 JSON; numbers that are not finite are our mistake."""
+    text = json.dumps(value, indent=2, ensure_ascii=False, allow_nan=False)
+    write_bytes(path, (text + "\n").encode())
+
+
+def write_tensors(path: Path, tensors: Mapping[str, Tensor]) -> None:
+    """Write a safetensors file."""
+    plain = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
+    write_bytes(path, safetensors.torch.save(plain, {"format": "pt"}))
+
+
+def sync_folder(folder: Path) -> None:
+    """Make renames and removals inside the folder durable, where the system can (Windows cannot)."""
+    if os.name != "posix":
+        return
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

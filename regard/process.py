@@ -1,0 +1,84 @@
+"""Tuning of the whole process: memory, denormal numbers, threads.
+
+Called by the command line and by training, never on import, since it changes more than Regard.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import platform
+import sys
+from dataclasses import asdict, dataclass
+
+from regard.errors import ConfigError
+
+# glibc's <malloc.h>
+_M_TRIM_THRESHOLD = -1
+_M_MMAP_MAX = -4
+_HUGE = 2**31 - 1
+
+
+def tune_process(threads: int | None = None) -> None:
+    """Keep freed memory, flush denormal numbers to zero, and use so many threads (None: as torch likes)."""
+    import torch
+
+    if threads is not None:
+        if threads < 1:
+            raise ConfigError(f"threads = {threads}: at least one thread is needed.")
+        torch.set_num_threads(threads)
+    torch.set_flush_denormal(True)
+    _keep_freed_memory()
+
+
+def _keep_freed_memory() -> None:
+    # By default glibc hands large buffers back to the kernel at each free, and a fresh 100 MB buffer then costs
+    # more in page faults than in arithmetic. Other C libraries have no mallopt.
+    if sys.platform != "linux" or platform.libc_ver()[0] != "glibc":
+        return
+    library = ctypes.CDLL(None)
+    library.mallopt(_M_MMAP_MAX, 0)
+    library.mallopt(_M_TRIM_THRESHOLD, _HUGE)
+
+
+@dataclass(frozen=True, slots=True)
+class Machine:
+    """What the last bits of a result depend on."""
+
+    cpu: str
+    threads: int
+    torch: str
+    device: str
+
+    def to_dict(self) -> dict[str, str | int]:
+        """Plain values for a JSON file."""
+        return asdict(self)
+
+    def differences(self, recorded: dict[str, str | int]) -> str:
+        """What differs from a recorded machine, in words; empty when nothing does."""
+        now = self.to_dict()
+        return ", ".join(
+            f"{name} {recorded[name]!s} before, {value!s} now"
+            for name, value in now.items()
+            if name in recorded and recorded[name] != value
+        )
+
+
+def this_machine(device: str = "cpu") -> Machine:
+    """The machine we run on."""
+    import torch
+
+    # Which vector instructions torch chose decides the order of its sums.
+    capability = torch.backends.cpu.get_cpu_capability()
+    return Machine(f"{_cpu_name()} ({capability})", torch.get_num_threads(), torch.__version__, device)
+
+
+def _cpu_name() -> str:
+    try:
+        with open("/proc/cpuinfo", encoding="utf-8", errors="replace") as file:
+            for line in file:
+                if line.startswith("model name"):
+                    return line.partition(":")[2].strip()
+    except OSError:
+        pass
+    return platform.processor() or platform.machine() or os.name

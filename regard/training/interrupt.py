@@ -1,0 +1,47 @@
+"""Ctrl-C and SIGTERM: the first one asks training to save and stop, the second one stops at once."""
+
+from __future__ import annotations
+
+import signal
+import threading
+from types import FrameType, TracebackType
+from typing import Any
+
+
+class Interrupted(KeyboardInterrupt):
+    """Training was interrupted; `saved` tells whether there is something to resume, the text says how."""
+
+    def __init__(self, message: str, saved: bool) -> None:
+        super().__init__(message)
+        self.saved = saved
+
+
+class Interrupts:
+    """While it is open, the first signal sets `requested` (or raises, if nothing needs saving yet).
+
+    Python runs signal handlers in the main thread only: in another thread this does nothing.
+    """
+
+    def __init__(self) -> None:
+        self.requested = False
+        self.nothing_to_save = True
+        self._before: dict[signal.Signals, Any] = {}
+
+    def __enter__(self) -> Interrupts:
+        if threading.current_thread() is threading.main_thread():
+            for number in (signal.SIGINT, signal.SIGTERM):
+                self._before[number] = signal.signal(number, self._handle)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        for number, handler in self._before.items():
+            signal.signal(number, handler)
+
+    def _handle(self, number: int, frame: FrameType | None) -> None:
+        if self.requested:
+            raise KeyboardInterrupt
+        self.requested = True
+        if self.nothing_to_save:
+            raise Interrupted("stopped before the first update: nothing was saved, so start it again.", False)

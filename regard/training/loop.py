@@ -1,0 +1,324 @@
+"""The training loop, for any model of the contract."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch.optim import Optimizer
+
+from regard.config import TrainingSettings, duration_seconds
+from regard.contract import Batch, Model
+from regard.errors import TrainingError
+from regard.process import Machine
+from regard.text.batches import BatchPlan
+from regard.training.checkpoint import Checkpoints, Snapshot, State
+from regard.training.interrupt import Interrupted, Interrupts
+from regard.training.loss import Loss, backward, predictions
+from regard.training.optimizer import clip, set_learning_rate
+from regard.training.progress import Log, Reporter
+from regard.training.schedule import (
+    MEASURE_FROM,
+    MEASURE_UNTIL,
+    learning_rate,
+    sampling_share,
+    updates_in_budget,
+)
+from regard.training.validation import Validation, Validator
+
+
+@dataclass
+class Run:
+    """Everything one training needs."""
+
+    out: Path
+    settings: TrainingSettings
+    model: Model
+    optimizer: Optimizer
+    plan: BatchPlan
+    validator: Validator | None
+    state: State
+    checkpoints: Checkpoints
+    machine: Machine
+    device: torch.device
+    reporter: Reporter
+    log: Log
+    interrupts: Interrupts
+
+
+def learn(run: Run) -> None:
+    """Train from the run's state to its end: its last update, or patience that is over.
+
+    The order of the text follows from (seed, epoch), and all random numbers of an update from (seed, update), so
+    a run that is resumed from a checkpoint does what the unbroken one does, bit for bit.
+    """
+    settings, model, state = run.settings, run.model, run.state
+    stream = Stream(run.plan, state.epoch, state.position)
+    plan_end(run, stream.batches_per_epoch)
+    saved_at = time.monotonic()
+    measured_seconds, measured_tokens = 0.0, 0
+    model.train()
+
+    while True:
+        if validation_is_due(run):
+            validate(run)
+        if state.stopped_early or state.update == state.total:
+            break
+        if run.interrupts.requested:
+            save_and_stop(run)
+        if time.monotonic() - saved_at > 60 * settings.save_every:
+            save(run)
+            saved_at = time.monotonic()
+
+        started = time.perf_counter()
+        number = state.update + 1
+        batches = [stream.next() for _ in range(settings.accumulate)]
+        tokens = sum(batch.target_tokens for batch in batches)
+        rate = learning_rate(settings, number, state.total, state.plateau)
+        share = sampling_share(settings, number, state.total)
+        torch.manual_seed(seed_of(settings.seed, number))
+
+        run.optimizer.zero_grad(set_to_none=True)
+        losses = [add_gradient(model, batch.to(run.device), settings, tokens, share, run.device) for batch in batches]
+        norm = clip(model, settings.clip_norm)
+        loss = sum(part.smoothed for part in losses) / tokens
+        if not (math.isfinite(loss) and math.isfinite(norm)):
+            refuse_update(run, batches, loss, norm)
+        set_learning_rate(run.optimizer, rate)
+        run.optimizer.step()
+
+        seconds = time.perf_counter() - started
+        state.update, state.epoch, state.position = number, stream.epoch, stream.position
+        state.tokens += tokens
+        state.seconds += seconds
+        state.window_loss += sum(part.smoothed for part in losses)
+        state.window_likelihood += sum(part.negative_log_likelihood for part in losses)
+        state.window_tokens += tokens
+        state.window_seconds += seconds
+        if state.total is None and number > MEASURE_FROM:
+            measured_seconds, measured_tokens = measured_seconds + seconds, measured_tokens + tokens
+            if number >= MEASURE_UNTIL:
+                spend_budget(run, measured_seconds / measured_tokens, stream.batches_per_epoch)
+        run.reporter.updated(state, loss, rate, tokens / seconds)
+        if number % settings.log_every == 0 or number == state.total:
+            write_log(run, rate, norm)
+
+
+class Stream:
+    """The batches of one epoch after another, from a given place on."""
+
+    def __init__(self, plan: BatchPlan, epoch: int, position: int) -> None:
+        self.plan = plan
+        self.epoch = epoch
+        self.position = position
+        self._indices = plan.epoch(epoch)
+        self.batches_per_epoch = len(self._indices)
+
+    def next(self) -> Batch:
+        """The next batch; epoch and position then stand behind it."""
+        batch = self.plan.batch(self._indices[self.position])
+        self.position += 1
+        if self.position == len(self._indices):
+            self.epoch, self.position = self.epoch + 1, 0
+            self._indices = self.plan.epoch(self.epoch)
+        return batch
+
+
+def seed_of(seed: int, update: int) -> int:
+    """The seed of one update's random numbers."""
+    return int(np.random.SeedSequence([seed, update]).generate_state(1, np.uint64)[0] >> 1)
+
+
+def add_gradient(
+    model: Model, batch: Batch, settings: TrainingSettings, total_tokens: int, share: float, device: torch.device
+) -> Loss:
+    """Run the model over a batch, forwards and backwards."""
+    mixed = torch.autocast(device.type, torch.bfloat16, enabled=settings.precision == "bfloat16")
+    with mixed:
+        if share > 0:
+            batch = with_own_words(model, batch, share)
+        output = model(batch)
+        return backward(model, output, batch, smoothing=settings.label_smoothing, total_tokens=total_tokens)
+
+
+@torch.no_grad()
+def with_own_words(model: Model, batch: Batch, share: float) -> Batch:
+    """Scheduled sampling: put the model's own word in place of the gold one at a random share of the inputs.
+
+    In two passes: the first, with gold inputs, finds the word the model would say at each position, the second
+    learns with the mixture. (Bengio et al. 2015 choose word by word while decoding, which no model can do in
+    parallel; the two agree while the model's own words are rare.) BOS stays.
+    """
+    words = predictions(model, model(batch).hidden)  # (B, T): what follows each input
+    chosen = torch.rand(words.shape, device=words.device) < share
+    mixed = batch.target_in.clone()
+    mixed[:, 1:] = torch.where(chosen[:, :-1], words[:, :-1], batch.target_in[:, 1:])
+    return replace(batch, target_in=mixed)
+
+
+# --- when it ends -------------------------------------------------------------------------------------------------
+
+
+def plan_end(run: Run, batches_per_epoch: int) -> None:
+    """Fix the last update, unless a budget must be measured first. An epoch counts as many batches as the first."""
+    settings = run.settings
+    if run.state.total is not None or settings.budget is not None:
+        return
+    run.state.total = updates_asked(settings, batches_per_epoch)
+
+
+def updates_asked(settings: TrainingSettings, batches_per_epoch: int) -> int | None:
+    """The last update that `updates` and `epochs` allow."""
+    limits = [] if settings.updates is None else [settings.updates]
+    if settings.epochs is not None:
+        limits.append(max(1, math.ceil(settings.epochs * batches_per_epoch / settings.accumulate)))
+    return min(limits, default=None)
+
+
+def spend_budget(run: Run, seconds_per_token: float, batches_per_epoch: int) -> None:
+    """Turn the time that is left into a number of updates, once."""
+    settings, state = run.settings, run.state
+    assert settings.budget is not None
+    seconds_per_update = seconds_per_token * state.tokens / state.update
+    # A validation runs forwards only (a third of an update's work) and translates (as much as an update, say).
+    validator = run.validator
+    tokens = 0.0 if validator is None else validator.loss_tokens * (1 / 3 + bool(validator.pairs))
+    every = settings.validate_every or batches_per_epoch / settings.accumulate
+    left = duration_seconds(settings.budget) - state.seconds
+    more = updates_in_budget(left, seconds_per_update, tokens * seconds_per_token, every)
+    asked = updates_asked(settings, batches_per_epoch)
+    state.total = state.update + more if asked is None else min(state.update + more, asked)
+    state.total = max(state.total, state.update)
+    run.reporter.say(f"the budget of {settings.budget} is enough for {state.total:,} updates.")
+
+
+# --- validation ---------------------------------------------------------------------------------------------------
+
+
+def validation_is_due(run: Run) -> bool:
+    """Whether this update is one to validate at, and that has not been done."""
+    settings, state = run.settings, run.state
+    if state.validated == state.update:
+        return False
+    if state.update == state.total:
+        return True
+    if settings.validate_every is not None:
+        return state.update % settings.validate_every == 0
+    return state.epoch > state.validated_epoch
+
+
+def validate(run: Run) -> None:
+    """Measure, keep the weights if they are worth it, and count towards plateau and patience."""
+    settings, state = run.settings, run.state
+    started = time.perf_counter()
+    score: float | None = None
+    if run.validator is not None:
+        result = run.validator(run.model, stop_if_asked(run))
+        score = result.score(settings)
+        note_gain(settings, state, score)
+        if state.best_update == state.update:
+            state.best_validation = result.to_dict()
+        report_validation(run, result)
+    state.validated, state.validated_epoch = state.update, state.epoch
+    snapshot = Snapshot(state.update, score)
+    state.snapshots = worth_keeping(settings, [*state.snapshots, snapshot])
+    if snapshot in state.snapshots:
+        run.checkpoints.keep_weights(snapshot, run.model)
+    state.seconds += time.perf_counter() - started
+
+
+def note_gain(settings: TrainingSettings, state: State, score: float) -> None:
+    """Compare with the best so far; stalled validations lower the plateau's rate and use up patience."""
+    if state.best_score is None or score > state.best_score:
+        state.best_score, state.best_update = score, state.update
+        state.stale = state.plateau_stale = 0
+        return
+    state.stale += 1
+    state.plateau_stale += 1
+    if state.plateau_stale > settings.plateau_patience:
+        state.plateau *= settings.plateau_factor
+        state.plateau_stale = 0
+    state.stopped_early = settings.patience is not None and state.stale >= settings.patience
+
+
+def worth_keeping(settings: TrainingSettings, snapshots: list[Snapshot]) -> list[Snapshot]:
+    """The last ones, the best ones, or the single best (without a validation set: the last), oldest first."""
+    keep = 1 if settings.average == "none" else settings.keep
+    if settings.average == "last" or snapshots[-1].score is None:
+        return snapshots[-keep:]
+    # Among equals the earlier one is better.
+    best = sorted(snapshots, key=lambda snapshot: (-(snapshot.score or 0.0), snapshot.update))[:keep]
+    return sorted(best, key=lambda snapshot: snapshot.update)
+
+
+def stop_if_asked(run: Run) -> Callable[[], None]:
+    """A function that breaks validation off when the user wants to stop; it is done again on resume."""
+
+    def check() -> None:
+        if run.interrupts.requested:
+            save_and_stop(run)
+
+    return check
+
+
+def report_validation(run: Run, result: Validation) -> None:
+    """Tell the user and the log."""
+    state = run.state
+    run.log.write("validation", state.update, {"epoch": state.epoch, **result.to_dict()})
+    run.reporter.validated(state, result, best=state.best_update == state.update)
+
+
+# --- saving, and things that go wrong -----------------------------------------------------------------------------
+
+
+def write_log(run: Run, rate: float, norm: float) -> None:
+    """A line about the updates since the last one."""
+    state = run.state
+    likelihood = state.window_likelihood / state.window_tokens
+    record = {
+        "epoch": state.epoch,
+        "loss": state.window_loss / state.window_tokens,
+        "perplexity": math.exp(min(likelihood, 700.0)),
+        "learning_rate": rate,
+        "gradient_norm": norm,
+        "tokens_per_second": state.window_tokens / state.window_seconds,
+        "seconds": state.seconds,
+    }
+    state.window_loss = state.window_likelihood = state.window_seconds = 0.0
+    state.window_tokens = 0
+    run.log.write("update", state.update, record)
+    run.reporter.logged(state, record)
+
+
+def save(run: Run) -> None:
+    """Write a checkpoint."""
+    run.checkpoints.save(run.state, run.model, run.optimizer, run.machine.to_dict())
+
+
+def save_and_stop(run: Run) -> None:
+    """Save and leave, with a sentence that says how to go on."""
+    save(run)
+    raise Interrupted(
+        f"stopped after update {run.state.update}, and saved. Go on with: regard train --resume {run.out}", True
+    )
+
+
+def refuse_update(run: Run, batches: list[Batch], loss: float, norm: float) -> None:
+    """A loss or gradient that is not finite: keep the state before this update, name the batch, stop."""
+    finite = all(bool(parameter.isfinite().all()) for parameter in run.model.parameters())
+    if finite:
+        save(run)
+    indices = [index for batch in batches for index in batch.indices]
+    named = ", ".join(str(index) for index in sorted(indices)[:10])
+    more = f" and {len(indices) - 10} more" if len(indices) > 10 else ""
+    what = f"the loss is {loss}" if not math.isfinite(loss) else f"the gradient's norm is {norm}"
+    raise TrainingError(
+        f"update {run.state.update + 1}: {what}, in the batch of the sentence pairs {named}{more} (counted from 0, "
+        f"without the skipped ones); the last good state is kept in {run.checkpoints.folder}: lower the rate, as in "
+        f"`regard train --resume {run.out} --set training.learning_rate={run.settings.learning_rate / 3:.1g}`."
+    )

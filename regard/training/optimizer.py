@@ -1,0 +1,32 @@
+"""The update rules."""
+
+from __future__ import annotations
+
+import torch
+from torch.optim import SGD, Adam, AdamW, Optimizer
+
+from regard.config import TrainingSettings
+from regard.contract import Model
+
+
+def build_optimizer(model: Model, settings: TrainingSettings) -> Optimizer:
+    """The optimizer of the settings over all parameters that learn."""
+    parameters = [parameter for parameter in model.parameters() if parameter.requires_grad]
+    rate, decay = settings.learning_rate, settings.weight_decay
+    if settings.optimizer == "sgd":
+        return SGD(parameters, lr=rate, weight_decay=decay)
+    rule = AdamW if settings.optimizer == "adamw" else Adam
+    # One pass over each tensor instead of a dozen.
+    return rule(parameters, lr=rate, betas=settings.betas, eps=settings.epsilon, weight_decay=decay, fused=True)
+
+
+def set_learning_rate(optimizer: Optimizer, rate: float) -> None:
+    """Use the rate in the next step."""
+    for group in optimizer.param_groups:
+        group["lr"] = rate
+
+
+def clip(model: Model, limit: float | None) -> float:
+    """Cut the gradient to the norm `limit`, and return the norm that it had."""
+    norm = torch.nn.utils.clip_grad_norm_(model.parameters(), float("inf") if limit is None else limit)
+    return float(norm)

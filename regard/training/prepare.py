@@ -1,0 +1,148 @@
+"""From a recipe and text to everything the loop needs on disk, in OUT/training, so that resuming needs no more.
+
+run.json            the recipe, what the text was, the machine; written last: without it nothing can be resumed
+source.tokenizer.json, target.tokenizer.json, or tokenizer.json
+train/, valid/      token ids, memory-mapped
+valid.jsonl         the validation sentences, for BLEU
+training.fingerprint.npy
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from regard import __version__
+from regard.config import Recipe, check_recipe
+from regard.errors import ModelFolderError
+from regard.evaluation.overlap import Fingerprint, load_fingerprint, save_fingerprint
+from regard.files import write_bytes, write_json
+from regard.folder import JOINT, SOURCE, TARGET, read_json
+from regard.text.corpus import EncodedCorpus, Pair
+from regard.text.tokenizer import Tokenizer
+from regard.training.data import (
+    Text,
+    Tokenizers,
+    encode,
+    load_pairs,
+    overlap_warning,
+    read_valid,
+    save_pairs,
+    train_tokenizers,
+    training_fingerprint,
+)
+from regard.training.progress import Reporter
+
+RUN = "run.json"
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """Text that is ready to be learned from."""
+
+    recipe: Recipe
+    tokenizers: Tokenizers
+    train: EncodedCorpus
+    valid: EncodedCorpus | None
+    valid_pairs: list[Pair]
+    hashes: Fingerprint | None
+    data: dict[str, Any]  # what the text was, for the model card
+
+
+def prepare(
+    recipe: Recipe,
+    text: Text,
+    valid_text: Text | None,
+    folder: Path,
+    tokenizers: Tokenizers | None,
+    reporter: Reporter,
+) -> Prepared:
+    """Check all text, learn the pieces unless they are given, and only then write into the folder."""
+    reporter.say(f"reading {text.description}")
+    hashes = training_fingerprint(text)
+    valid_pairs = [] if valid_text is None else read_valid(valid_text)
+    if (warning := overlap_warning(valid_pairs, hashes)) is not None:
+        reporter.say(f"warning: {warning}")
+    tokenizers = tokenizers or train_tokenizers(text, recipe)
+    folder.mkdir(parents=True)
+    train = encode(text.pairs(), tokenizers, folder / "train", recipe.text.max_length)
+    valid = None
+    if valid_text is not None:
+        valid = encode(valid_pairs, tokenizers, folder / "valid", recipe.text.max_length)
+    data = {"train": _describe(text, train)}
+    if valid_text is not None and valid is not None:
+        data["valid"] = _describe(valid_text, valid)
+    reporter.say(_summary(data["train"], tokenizers))
+    return Prepared(recipe, tokenizers, train, valid, valid_pairs, hashes, data)
+
+
+def _describe(text: Text, corpus: EncodedCorpus) -> dict[str, Any]:
+    skipped = corpus.skipped
+    return {
+        "text": text.description,
+        "pairs": len(corpus),
+        "skipped_empty": skipped.empty,
+        "skipped_too_long": skipped.too_long,
+        "source_tokens": int(corpus.source_lengths.sum()),
+        "target_tokens": int(corpus.target_lengths.sum()),
+        "fingerprint": corpus.fingerprint,
+    }
+
+
+def _summary(data: dict[str, Any], tokenizers: Tokenizers) -> str:
+    sizes = f"{tokenizers.source.size:,} source and {tokenizers.target.size:,} target pieces"
+    if tokenizers.source is tokenizers.target:
+        sizes = f"{tokenizers.source.size:,} pieces for both languages"
+    return (
+        f"{data['pairs']:,} sentence pairs with {data['target_tokens']:,} target tokens; "
+        f"skipped {data['skipped_empty']:,} empty and {data['skipped_too_long']:,} too long; {sizes}"
+    )
+
+
+def save_prepared(prepared: Prepared, folder: Path) -> None:
+    """Write what `load_prepared` needs beside the token ids."""
+    tokenizers = prepared.tokenizers
+    if tokenizers.source is tokenizers.target:
+        write_bytes(folder / JOINT, tokenizers.source.to_json().encode())
+    else:
+        write_bytes(folder / SOURCE, tokenizers.source.to_json().encode())
+        write_bytes(folder / TARGET, tokenizers.target.to_json().encode())
+    save_pairs(folder / "valid.jsonl", prepared.valid_pairs)
+    if prepared.hashes is not None:
+        save_fingerprint(folder, prepared.hashes)
+    save_run(prepared, folder)
+
+
+def save_run(prepared: Prepared, folder: Path) -> None:
+    """Write run.json."""
+    recipe = prepared.recipe.model_dump(mode="json")
+    write_json(folder / RUN, {"version": __version__, "recipe": recipe, "data": prepared.data})
+
+
+def load_prepared(folder: Path) -> Prepared:
+    """Read it again, to resume."""
+    if not (folder / RUN).exists():
+        raise ModelFolderError(
+            f"{folder.parent}: holds no unfinished training: start one with `regard train RECIPE --train … --out …`."
+        )
+    record = read_json(folder / RUN)
+    if record.get("version") != __version__:
+        raise ModelFolderError(
+            f"{folder / RUN}: was written by Regard {record.get('version')}, and this is {__version__}: "
+            "resume with that version, or start anew."
+        )
+    if (folder / JOINT).exists():
+        joint = Tokenizer.load(folder / JOINT)
+        tokenizers = Tokenizers(joint, joint)
+    else:
+        tokenizers = Tokenizers(Tokenizer.load(folder / SOURCE), Tokenizer.load(folder / TARGET))
+    return Prepared(
+        recipe=check_recipe(record["recipe"], str(folder / RUN)),
+        tokenizers=tokenizers,
+        train=EncodedCorpus.open(folder / "train"),
+        valid=EncodedCorpus.open(folder / "valid") if (folder / "valid").exists() else None,
+        valid_pairs=load_pairs(folder / "valid.jsonl"),
+        hashes=load_fingerprint(folder),
+        data=record["data"],
+    )

@@ -1,0 +1,223 @@
+"""What training shows: a live bar on a terminal, plain lines elsewhere, and a log for programs."""
+
+from __future__ import annotations
+
+import json
+import math
+import sys
+import time
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Protocol
+
+from rich.console import Console
+from rich.markup import escape
+from rich.progress import BarColumn, Progress, ProgressColumn, Task, TextColumn
+from rich.text import Text
+
+from regard.errors import ConfigError
+from regard.training.checkpoint import State
+from regard.training.validation import Validation
+
+
+class Reporter(Protocol):
+    """Where training's remarks go."""
+
+    def say(self, line: str) -> None:
+        """One remark."""
+
+    def updated(self, state: State, loss: float, rate: float, speed: float) -> None:
+        """After each update: the loss per token, the learning rate, target tokens per second."""
+
+    def logged(self, state: State, record: dict[str, Any]) -> None:
+        """After each line of the log."""
+
+    def validated(self, state: State, result: Validation, best: bool) -> None:
+        """After each validation."""
+
+    def close(self) -> None:
+        """Training is over, for now."""
+
+
+class Silent:
+    """Says nothing."""
+
+    def say(self, line: str) -> None:
+        """Nothing."""
+
+    def updated(self, state: State, loss: float, rate: float, speed: float) -> None:
+        """Nothing."""
+
+    def logged(self, state: State, record: dict[str, Any]) -> None:
+        """Nothing."""
+
+    def validated(self, state: State, result: Validation, best: bool) -> None:
+        """Nothing."""
+
+    def close(self) -> None:
+        """Nothing."""
+
+
+class Lines(Silent):
+    """Plain lines on stderr, for files and pipes."""
+
+    def say(self, line: str) -> None:
+        """Print the remark."""
+        print(line, file=sys.stderr, flush=True)
+
+    def logged(self, state: State, record: dict[str, Any]) -> None:
+        """Print what was logged."""
+        last = "" if state.total is None else f"/{state.total}"
+        left = time_left(state)
+        self.say(
+            f"update {state.update}{last}  epoch {state.epoch + 1}  loss {record['loss']:.3f}  "
+            f"perplexity {record['perplexity']:.2f}  {record['tokens_per_second']:,.0f} tokens/s  "
+            f"rate {record['learning_rate']:.2e}" + (f"  left {left}" if left else "")
+        )
+
+    def validated(self, state: State, result: Validation, best: bool) -> None:
+        """Print the result."""
+        self.say(validation_line(state, result, best))
+
+
+class Live(Silent):
+    """A bar with loss, speed and time left, on a terminal."""
+
+    def __init__(self, console: Console | None = None) -> None:
+        self.console = console or Console(stderr=True)
+        self.bar = Progress(
+            TextColumn("update {task.fields[update]}"),
+            BarColumn(bar_width=None),
+            TextColumn("{task.fields[numbers]}"),
+            _Left(),
+            console=self.console,
+            transient=True,
+            expand=True,
+        )
+        self.task = self.bar.add_task("", total=None, update="", numbers="", left="", visible=False)
+        self.bleu = ""
+        self.bar.start()
+
+    def say(self, line: str) -> None:
+        """Print the remark above the bar."""
+        self.console.print(escape(line), highlight=False, soft_wrap=True)
+
+    def updated(self, state: State, loss: float, rate: float, speed: float) -> None:
+        """Move the bar."""
+        numbers = f"loss {loss:.2f} ppl {_exp(loss):.1f} {speed:,.0f} tok/s lr {rate:.1e}{self.bleu}"
+        self.bar.update(
+            self.task,
+            completed=state.update,
+            total=state.total,
+            visible=True,
+            update=str(state.update) if state.total is None else f"{state.update}/{state.total}",
+            numbers=numbers,
+            left=time_left(state),
+        )
+
+    def validated(self, state: State, result: Validation, best: bool) -> None:
+        """Print the result above the bar, and keep BLEU in it."""
+        if result.bleu is not None:
+            self.bleu = f" BLEU {result.bleu:.1f}"
+        self.say(validation_line(state, result, best))
+
+    def close(self) -> None:
+        """Remove the bar."""
+        self.bar.stop()
+
+
+class _Left(ProgressColumn):
+    def render(self, task: Task) -> Text:
+        left = task.fields["left"]
+        return Text(f"{left} left" if left else "measuring", style="cyan")
+
+
+def choose_reporter(progress: bool) -> Reporter:
+    """A bar where stderr is a terminal, lines elsewhere, nothing if it was not asked for."""
+    if not progress:
+        return Silent()
+    return Live() if sys.stderr.isatty() else Lines()
+
+
+def validation_line(state: State, result: Validation, best: bool) -> str:
+    """The result of a validation in one line."""
+    bleu = "" if result.bleu is None else f"  BLEU {result.bleu:.1f}"
+    return f"validation at update {state.update}: loss {result.loss:.3f}  perplexity {result.perplexity:.2f}{bleu}" + (
+        "  (best so far)" if best else ""
+    )
+
+
+def time_left(state: State) -> str:
+    """Time to the last update, from the speed so far; empty while that is unknown."""
+    if state.total is None or state.update == 0 or state.seconds <= 0:
+        return ""
+    return duration((state.total - state.update) * state.seconds / state.update)
+
+
+def duration(seconds: float) -> str:
+    """5s, 3m05s, 2h10m."""
+    whole = round(seconds)
+    if whole < 60:
+        return f"{whole}s"
+    if whole < 3600:
+        return f"{whole // 60}m{whole % 60:02d}s"
+    return f"{whole // 3600}h{whole % 3600 // 60:02d}m"
+
+
+def _exp(loss: float) -> float:
+    return math.exp(min(loss, 700.0))
+
+
+class Log:
+    """One JSON object per line in log.jsonl, and TensorBoard's events where they are asked for.
+
+    On a resume, lines of updates that will be done again are dropped first.
+    """
+
+    def __init__(self, path: Path, after_update: int, tensorboard: Path | None = None) -> None:
+        _keep_lines(path, after_update)
+        self.file = open(path, "a", encoding="utf-8")  # noqa: SIM115 (closed by __exit__)
+        self.writer = _tensorboard_writer(tensorboard, after_update) if tensorboard else None
+
+    def __enter__(self) -> Log:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.file.close()
+        if self.writer is not None:
+            self.writer.close()
+
+    def write(self, event: str, update: int, values: dict[str, Any]) -> None:
+        """Add a line."""
+        record = {"event": event, "update": update, "time": round(time.time(), 3), **values}
+        print(json.dumps(record, ensure_ascii=False), file=self.file, flush=True)
+        if self.writer is not None:
+            for name, value in values.items():
+                if isinstance(value, float):
+                    self.writer.add_scalar(f"{event}/{name}", value, update)
+
+
+def _keep_lines(path: Path, after_update: int) -> None:
+    if not path.exists():
+        return
+    kept = []
+    for line in path.read_text("utf-8", errors="replace").splitlines():
+        try:
+            record = json.loads(line)
+        except ValueError:
+            continue  # a line that a crash cut short
+        if isinstance(record, dict) and record.get("update", 0) <= after_update:
+            kept.append(line)
+    path.write_text("".join(f"{line}\n" for line in kept), "utf-8")
+
+
+def _tensorboard_writer(folder: Path, after_update: int) -> Any:
+    try:
+        from torch.utils.tensorboard import SummaryWriter
+    except ImportError:
+        raise ConfigError(
+            "TensorBoard is not installed: run `pip install tensorboard`, or leave --tensorboard out."
+        ) from None
+    return SummaryWriter(str(folder), purge_step=after_update + 1)

@@ -1,0 +1,115 @@
+"""How good the model is on text it does not learn from: loss, perplexity, and BLEU of greedy translations."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from regard.config import SearchSettings, TrainingSettings
+from regard.contract import Model
+from regard.errors import TrainingError
+from regard.evaluation.scores import corpus_scores, perplexity
+from regard.search import search
+from regard.text.batches import BatchPlan, source_batch
+from regard.text.corpus import EncodedCorpus, Pair
+from regard.text.tokenizer import BOS, EOS
+from regard.training.data import Tokenizers, spread
+from regard.training.loss import likelihood
+
+SENTENCES_TOGETHER = 128
+
+
+@dataclass(frozen=True)
+class Validation:
+    """The result; loss per token, natural logarithm, without smoothing."""
+
+    loss: float
+    tokens: int
+    bleu: float | None = None
+    signature: str | None = None
+
+    @property
+    def perplexity(self) -> float:
+        """exp(loss), infinite when it exceeds a float."""
+        return perplexity(-self.loss * self.tokens, self.tokens)
+
+    def score(self, settings: TrainingSettings) -> float:
+        """What checkpoints are compared by; higher is better."""
+        return self.bleu if settings.select_by == "bleu" and self.bleu is not None else -self.loss
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values for the log and metrics.json."""
+        values: dict[str, Any] = {"loss": self.loss, "tokens": self.tokens}
+        if math.isfinite(self.perplexity):
+            values["perplexity"] = self.perplexity
+        if self.bleu is not None:
+            values |= {"bleu": self.bleu, "bleu_signature": self.signature}
+        return values
+
+
+class Validator:
+    """A validation set, ready to be used again and again."""
+
+    def __init__(
+        self,
+        corpus: EncodedCorpus,
+        pairs: list[Pair],
+        tokenizers: Tokenizers,
+        settings: TrainingSettings,
+        device: torch.device,
+    ) -> None:
+        plan = BatchPlan(corpus, batch_tokens=settings.batch_tokens, seed=0, shuffle=False)
+        self.batches = plan.epoch(0)
+        self.plan = plan
+        self.pairs = spread(pairs, settings.validation_sentences) if settings.validation_bleu else []
+        self.tokenizers = tokenizers
+        self.device = device
+        self.loss_tokens = int(corpus.target_lengths.sum())
+
+    def __call__(self, model: Model, between: Callable[[], None] = lambda: None) -> Validation:
+        """Validate; `between` is called between batches and may raise to break off."""
+        training = model.training
+        model.eval()
+        try:
+            loss, tokens = self._loss(model, between)
+            if not self.pairs:
+                return Validation(loss, tokens)
+            hypotheses = self.translate(model, between)
+        finally:
+            model.train(training)
+        bleu = corpus_scores(hypotheses, [pair.target for pair in self.pairs], metrics=("bleu",))["bleu"]
+        return Validation(loss, tokens, bleu.value, bleu.signature)
+
+    @torch.inference_mode()
+    def _loss(self, model: Model, between: Callable[[], None]) -> tuple[float, int]:
+        total, tokens = 0.0, 0
+        for indices in self.batches:
+            between()
+            batch = self.plan.batch(indices).to(self.device)
+            loss = likelihood(model, model(batch), batch)
+            total += loss.negative_log_likelihood
+            tokens += loss.tokens
+        if not math.isfinite(total):
+            raise TrainingError(
+                "the validation loss is not finite: lower training.learning_rate or training.clip_norm."
+            )
+        return total / tokens, tokens
+
+    def translate(self, model: Model, between: Callable[[], None]) -> list[str]:
+        """Greedy translations of the validation sources, in their order."""
+        settings = SearchSettings(beam=1, replace_unknown=False)
+        sources = self.tokenizers.source.encode_many([pair.source for pair in self.pairs])
+        order = sorted(range(len(sources)), key=lambda index: len(sources[index]))
+        texts = [""] * len(sources)
+        for start in range(0, len(order), SENTENCES_TOGETHER):
+            between()
+            chosen = order[start : start + SENTENCES_TOGETHER]
+            source, mask = source_batch([sources[index] for index in chosen])
+            found = search(model, source.to(self.device), mask.to(self.device), settings, bos=BOS, eos=EOS)
+            for index, hypotheses in zip(chosen, found, strict=True):
+                texts[index] = self.tokenizers.target.decode(hypotheses[0].ids)
+        return texts
