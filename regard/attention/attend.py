@@ -57,7 +57,8 @@ class Attend(nn.Module):
         assert memory.keys is not None
         assert memory.values is not None
         scores = self.score.compare(self.score.ask(query, products), memory.keys)  # (B, T, S)
-        allowed = self._allowed(memory.mask, intervention).unsqueeze(1)  # (B, 1, S)
+        real = self._real(memory.mask, intervention).unsqueeze(1)  # (B, 1, S)
+        allowed = real if self.score.reach is None else real & self._within(self.score.reach, real)
         focus = None
         if self.window is not None:
             focus = self.window(query, steps, memory.lengths, memory.mask.size(1))
@@ -66,7 +67,8 @@ class Attend(nn.Module):
         if focus is not None and focus.favour is not None:
             weights = weights * focus.favour
         if intervention is not None:
-            weights = intervention.apply(weights, self.kind, self.layer, steps)
+            # An edit may look outside a window, but never at padding or at a banned position.
+            weights = intervention.apply(weights, self.kind, self.layer, steps) * real
         return Attended(weights @ memory.values, weights, scores, allowed, focus)
 
     def at_step(
@@ -86,17 +88,17 @@ class Attend(nn.Module):
         context, weights = attended.context.flatten(0, 1), attended.weights.flatten(0, 1)
         return context, weights, (self._trace(query, memory, attended),) if trace else ()
 
-    def _allowed(self, mask: Tensor, intervention: Intervention | None) -> Tensor:
-        """Where attention may fall (B, S): real words within the score's reach that the caller did not ban."""
-        reach = self.score.reach
-        banned = intervention.ban if intervention is not None else ()
-        if not banned and (reach is None or mask.size(1) <= reach):
+    def _real(self, mask: Tensor, intervention: Intervention | None) -> Tensor:
+        """The words (B, S) that the caller did not ban."""
+        if intervention is None or not intervention.ban:
             return mask
-        allowed = mask.clone()
-        allowed[:, list(banned)] = False
-        if reach is not None:
-            allowed[:, reach:] = False
-        return allowed
+        real = mask.clone()
+        real[:, list(intervention.ban)] = False
+        return real
+
+    def _within(self, reach: int, mask: Tensor) -> Tensor:
+        """(S,): the positions that the score can reach."""
+        return torch.arange(mask.size(-1), device=mask.device) < reach
 
     def _trace(self, query: Tensor, memory: Memory, attended: Attended) -> Trace:
         assert memory.values is not None

@@ -45,8 +45,8 @@ class Monotonic(Window):
     """local-m: p_t = min(t, S), so that the window is never empty."""
 
     def forward(self, query: Tensor, steps: Sequence[int], lengths: Tensor, source_length: int) -> Focus:
-        t = torch.tensor(steps, device=query.device, dtype=query.dtype) + 1  # (T,)
-        centre = torch.minimum(t, lengths.to(query.dtype).unsqueeze(1))  # (B, T)
+        t = torch.tensor(steps, device=query.device, dtype=_exact(query)) + 1  # (T,)
+        centre = torch.minimum(t, lengths.to(t.dtype).unsqueeze(1))  # (B, T)
         return Focus(centre, self.distances(centre, source_length).abs() <= self.width)
 
 
@@ -60,10 +60,16 @@ class Predictive(Window):
 
     def forward(self, query: Tensor, steps: Sequence[int], lengths: Tensor, source_length: int) -> Focus:
         share = torch.sigmoid(self.v(torch.tanh(self.weight(query)))).squeeze(-1)  # (B, T)
-        centre = lengths.to(query.dtype).unsqueeze(1) * share
+        centre = lengths.to(_exact(query)).unsqueeze(1) * share
         distances = self.distances(centre, source_length)
         sigma = self.width / 2
-        return Focus(centre, distances.abs() <= self.width, torch.exp(-distances.square() / (2 * sigma**2)))
+        favour = torch.exp(-distances.square() / (2 * sigma**2)).to(query.dtype)
+        return Focus(centre, distances.abs() <= self.width, favour)
+
+
+def _exact(query: Tensor) -> torch.dtype:
+    """The type that positions are counted in: bfloat16 would count 256, 256, 258."""
+    return torch.promote_types(query.dtype, torch.float32)
 
 
 def make_window(name: WindowName, width: int, query_size: int) -> Window | None:

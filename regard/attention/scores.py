@@ -124,9 +124,10 @@ class Location(Score):
 
     def prepare(self, keys: Tensor) -> Tensor:
         if keys.size(1) > self.position.out_features:
+            # The text names no length: Python shows a warning once for each text.
             warnings.warn(
-                f"a source of {keys.size(1)} tokens is longer than the location score reaches: positions after "
-                f"{self.position.out_features} get no attention (raise model.max_source_positions and train again)",
+                f"a source is longer than the location score reaches: positions after {self.position.out_features} "
+                "get no attention (raise model.max_source_positions and train again)",
                 stacklevel=2,
             )
         return keys
