@@ -92,7 +92,7 @@ def _order(
         target += generator.random(count, dtype=np.float32) * NOISE
     rank = np.empty(count, np.int64)
     rank[np.argsort(target, kind="stable")] = np.arange(count)
-    strips = max(1, round(batches**0.5))
+    strips = max(1, min(count, round(2 * batches**0.5)))  # 2: the least padding on log-normal lengths
     strip = rank * strips // count
     downwards = strip % 2 == 1
     return np.lexsort((np.where(downwards, -source, source), strip))

@@ -112,8 +112,8 @@ def _subword_model(sample: list[str], settings: TextSettings, size: int) -> Json
     room = _room(size, len(reserved), settings)
     # Rare characters are spelt in bytes: half of the room is for whole pieces. Without bytes they would be unknown.
     alphabet = _alphabet(sample, settings, max(1, room // 2 if settings.byte_fallback else room))
-    trained = _train_bpe(sample, settings, alphabet, room)
     if settings.tokenizer == "bpe":
+        trained = _train_bpe(sample, settings, alphabet, room)
         vocabulary = [*reserved, *(piece for piece in trained["vocab"] if piece not in SPECIAL_PIECES)]
         return {
             **trained,

@@ -96,6 +96,14 @@ class Tokenizer:
         """The piece with this id."""
         return self._pieces[id]
 
+    def whole_word(self, id: int) -> str | None:  # noqa: A002
+        """The word that a piece spells from its beginning; None for pieces that go on inside a word."""
+        surface = self._surfaces[id]
+        if id < len(SPECIAL_PIECES) or (self._leads_with_space and not surface.startswith(b" ")):
+            return None
+        word = surface.decode("utf-8", errors="replace")
+        return _unescape(word.removeprefix(" ") if self._leads_with_space else word) or None
+
     # --- text to tokens -------------------------------------------------------------------------------------------
 
     def encode(self, text: str) -> list[int]:
@@ -262,8 +270,10 @@ def _decode_parts(parts: Sequence[bytes]) -> tuple[str, list[tuple[int, int]]]:
     decoder = codecs.getincrementaldecoder("utf-8")(errors="replace")
     text = ""
     spans = []
+    pending = False
     for part in parts:
-        start = len(text)
+        broken = bool(pending and part and part[0] & 0xC0 != 0x80)  # a character was begun and this part drops it
+        start = len(text) + broken
         text += decoder.decode(part)
         pending = bool(decoder.getstate()[0])
         spans.append((start, len(text) + (pending and bool(part))))
