@@ -255,7 +255,7 @@ def _chunk_counts(sample: list[str], settings: TextSettings) -> Counter[str]:
 
 def _scratch(settings: TextSettings) -> tokenizers.Tokenizer:
     """An untrained BPE tokenizer that normalises and splits as the trained one will."""
-    scratch = {
+    scratch: Json = {
         "version": "1.0",
         "added_tokens": [],
         "normalizer": _normalizer("bpe", settings.lowercase),
