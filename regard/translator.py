@@ -18,6 +18,7 @@ from regard.errors import ConfigError
 from regard.evaluation.scores import perplexity
 from regard.folder import read_folder
 from regard.search import search as run_search
+from regard.search.ensemble import Ensemble
 from regard.search.forced import force
 from regard.search.hypothesis import Hypothesis
 from regard.text.batches import collate, source_batch
@@ -93,6 +94,21 @@ class Translator:
             metrics=read.metrics,
             device=device,
         )
+
+    @classmethod
+    def ensemble(cls, translators: Sequence[Translator]) -> Translator:
+        """Several models that share their vocabularies as one, with the first one's search settings."""
+        first = translators[0]
+        for number, other in enumerate(translators[1:], 2):
+            for side in ("source_tokenizer", "target_tokenizer"):
+                if getattr(other, side) != getattr(first, side):
+                    raise ConfigError(
+                        f"ensemble: the {side.replace('_', ' ')} of model {number} differs from that of the first: "
+                        "train the models with the same vocabularies (`regard train --from`)."
+                    )
+        model = Ensemble([translator.model for translator in translators])
+        tokenizers = first.source_tokenizer, first.target_tokenizer
+        return cls(model, first.recipe, *tokenizers, metrics=first.metrics, device=first.device)
 
     # --- translating ----------------------------------------------------------------------------------------------
 
@@ -184,7 +200,7 @@ class Translator:
                 for job, hypotheses in zip(jobs, found, strict=True):
                     done[job.number] = self._translation(job.text, hypotheses, settings)
             for number, (line, _) in chunk:
-                yield done[number] if number in done else Translation(line, "")
+                yield done[number] if number in done else _blank(line, attention)
 
     def _batches(self, chunk: Sequence[tuple[int, tuple[str, str]]], settings: SearchSettings) -> Iterator[list[_Job]]:
         """The lines that are not blank, those of similar length together, within `batch_tokens` with padding."""
@@ -276,18 +292,10 @@ class Translator:
         self, search: Search = None, *, beam: int | None = None, n_best: int | None = None
     ) -> SearchSettings:
         """The recipe's search settings with changes; a larger `n_best` alone widens the beam to it."""
-        if isinstance(search, SearchSettings) and beam is None and n_best is None:
-            return search
         base = search if isinstance(search, SearchSettings) else self.recipe.search
         changes: dict[str, Any] = {} if search is None or isinstance(search, SearchSettings) else dict(search)
         changes |= {name: value for name, value in (("beam", beam), ("n_best", n_best)) if value is not None}
-        if isinstance(changes.get("n_best"), int) and "beam" not in changes:
-            changes["beam"] = max(base.beam, changes["n_best"])
-        table = base.model_dump() | changes
-        try:
-            return SearchSettings.model_validate(table)
-        except ValidationError as error:
-            raise ConfigError(f"search: {explain(error, SearchSettings, table)}") from None
+        return changed_settings(base, changes)
 
     def _says_unknown(self) -> bool:
         """Whether the target vocabulary has words it cannot spell."""
@@ -335,6 +343,19 @@ class Translator:
         )
 
 
+def changed_settings(base: SearchSettings, changes: Mapping[str, Any]) -> SearchSettings:
+    """Search settings with some changed by name; a larger `n_best` alone widens the beam to it."""
+    if not changes:
+        return base
+    table = base.model_dump() | dict(changes)
+    if "beam" not in changes and isinstance(table["n_best"], int):
+        table["beam"] = max(base.beam, table["n_best"])
+    try:
+        return SearchSettings.model_validate(table)
+    except ValidationError as error:
+        raise ConfigError(f"search: {explain(error, SearchSettings, table)}") from None
+
+
 def usable_device(device: str | torch.device) -> torch.device:
     """The device of this name, if this machine has it."""
     try:
@@ -343,6 +364,10 @@ def usable_device(device: str | torch.device) -> torch.device:
     except (RuntimeError, AssertionError, NotImplementedError):
         raise ConfigError(f"device {str(device)!r}: this machine or this torch has none: use 'cpu'.") from None
     return found
+
+
+def _blank(line: str, attention: bool) -> Translation:
+    return Translation(line, "", alignment=np.zeros((0, 0)) if attention else None)
 
 
 def _unknown_words(source: str, source_tokens: Sequence[Token], hypothesis: Hypothesis) -> list[str]:

@@ -1,0 +1,232 @@
+"""`regard translate`: a Unix filter, N lines in and N lines out, in order."""
+
+import json
+import os
+import sys
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, BinaryIO, Literal
+
+import typer
+
+from regard.config import Recipe, SearchSettings, with_overrides
+from regard.errors import ConfigError, DataError
+
+if TYPE_CHECKING:
+    from regard.translation import Translation
+    from regard.translator import Translator
+
+
+def translate(
+    models: Annotated[list[Path], typer.Argument(help="A model folder; several are an ensemble.", metavar="MODEL")],
+    input_file: Annotated[
+        Path | None,
+        typer.Option("--input", "-i", help="Read this file (.gz too), not stdin.", show_default=False),
+    ] = None,
+    output_file: Annotated[
+        Path | None,
+        typer.Option("--output", "-o", help="Write this file, whole or not at all.", show_default=False),
+    ] = None,
+    form: Annotated[
+        Literal["text", "json"], typer.Option("--format", help="Lines of text, or a JSON object on each line.")
+    ] = "text",
+    scores: Annotated[bool, typer.Option("--scores", help="Add the score of each translation.")] = False,
+    alignments: Annotated[bool, typer.Option("--alignments", help="Add word links: source-target, from 0.")] = False,
+    beam: Annotated[
+        int | None, typer.Option(help="Hypotheses kept at each step; 1 is greedy.", show_default=False)
+    ] = None,
+    n_best: Annotated[int | None, typer.Option(help="Translations of each line.", show_default=False)] = None,
+    sample: Annotated[bool, typer.Option("--sample", help="Draw the words at random.")] = False,
+    temperature: Annotated[
+        float | None, typer.Option(help="Sampling: below 1 is bolder, above 1 wilder.", show_default=False)
+    ] = None,
+    top_k: Annotated[int | None, typer.Option(help="Sampling: among the k likeliest.", show_default=False)] = None,
+    top_p: Annotated[
+        float | None,
+        typer.Option(help="Sampling: among the likeliest that together have p.", show_default=False),
+    ] = None,
+    seed: Annotated[
+        int | None, typer.Option(help="Sampling: the same seed, the same draws.", show_default=False)
+    ] = None,
+    prefix: Annotated[
+        Path | None, typer.Option(help="A file with the beginning of each translation.", show_default=False)
+    ] = None,
+    batch_tokens: Annotated[
+        int | None, typer.Option(help="Source tokens translated together.", show_default=False)
+    ] = None,
+    window: Annotated[
+        int | None,
+        typer.Option(min=1, help="Lines read ahead (1024; at a terminal 1).", show_default=False),
+    ] = None,
+    overrides: Annotated[
+        list[str] | None,
+        typer.Option("--set", help="Any search setting: search.length_penalty=0.6", show_default=False),
+    ] = None,
+    device: Annotated[str, typer.Option(help="Where to compute: cpu, cuda, mps.")] = "cpu",
+    threads: Annotated[int | None, typer.Option(min=1, help="Threads to compute with.", show_default=False)] = None,
+) -> None:
+    """Translate lines from stdin or a file, as a filter: as many lines out as in, in order.
+
+    \b
+    regard translate models/de-en < in.txt > out.txt
+
+    A blank line gives a blank line. With --scores and --alignments, columns follow the text, separated by tabs.
+    With --n-best 3, each line of input gives up to three lines `number ||| text ||| score`, numbered from 0, and a
+    further ` ||| links` with --alignments. With --format json, each line of input gives one object with the keys
+    source, text, score, log_probability, finished, tokens, alignment (null without --alignments) and n_best.
+
+    Lines are read ahead and sorted by length among themselves, then written: --window 1 answers each line at once.
+    Input that is not UTF-8 ends the work with an error that names the line; the lines before it have then been
+    written to stdout, while the file of --output is left as it was.
+    """
+    from regard.process import tune_process
+    from regard.text.corpus import read_lines
+    from regard.translator import WINDOW
+
+    tune_process(threads)
+    translator = _load(models, device)
+    flags = {
+        "beam": beam,
+        "n_best": n_best,
+        "sample": sample or None,
+        "temperature": temperature,
+        "top_k": top_k,
+        "top_p": top_p,
+        "seed": seed,
+        "batch_tokens": batch_tokens,
+    }
+    settings = _search_settings(translator.recipe, overrides or [], flags)
+    at_terminal = input_file is None and sys.stdin.isatty()
+    errors: list[DataError] = []
+    translations = translator.translate_lines(
+        _until_error(_input_lines(input_file), errors),
+        search=settings,
+        attention=alignments,
+        prefixes=None if prefix is None else read_lines(prefix),
+        window=window or (1 if at_terminal else WINDOW),
+    )
+    show = _json_line if form == "json" else _text_lines(settings.n_best > 1, scores, alignments)
+    quiet = at_terminal or (output_file is None and sys.stdout.isatty())
+    with _output(output_file) as out, _progress(not quiet) as tick:
+        for number, translation in enumerate(translations):
+            out.write(show(number, translation).encode())
+            out.flush()
+            tick()
+        if errors:
+            raise errors[0]
+
+
+def _load(models: list[Path], device: str) -> "Translator":
+    from regard.translator import Translator
+
+    loaded = [Translator.load(model, device) for model in models]
+    return loaded[0] if len(loaded) == 1 else Translator.ensemble(loaded)
+
+
+def _search_settings(recipe: Recipe, overrides: list[str], flags: dict[str, Any]) -> SearchSettings:
+    """The recipe's settings, changed by --set and then by the options of their own name."""
+    from regard.translator import changed_settings
+
+    for override in overrides:
+        if not override.strip().startswith("search."):
+            raise ConfigError(f"--set {override}: only search settings can change now: write search.key=value.")
+    settings = with_overrides(recipe, overrides).search
+    return changed_settings(settings, {name: value for name, value in flags.items() if value is not None})
+
+
+# --- lines in -----------------------------------------------------------------------------------------------------
+
+
+def _input_lines(path: Path | None) -> Iterator[str]:
+    """The lines of a file or of stdin; they end at "\\n" alone, so that no other character adds one."""
+    if path is not None:
+        from regard.text.corpus import read_lines
+
+        yield from read_lines(path)
+        return
+    for number, raw in enumerate(sys.stdin.buffer, 1):
+        line = raw.removesuffix(b"\n").removesuffix(b"\r")
+        try:
+            yield (line.removeprefix(b"\xef\xbb\xbf") if number == 1 else line).decode()
+        except UnicodeDecodeError as error:
+            raise DataError(
+                f"stdin, line {number}: byte {error.start + 1} is not UTF-8 ({error.reason}): "
+                "convert the text first, e.g. with `iconv -t UTF-8`."
+            ) from None
+
+
+def _until_error(lines: Iterable[str], errors: list[DataError]) -> Iterator[str]:
+    """The lines before the first that cannot be read; the error is kept, to be raised when they are translated."""
+    try:
+        yield from lines
+    except DataError as error:
+        errors.append(error)
+
+
+# --- lines out ----------------------------------------------------------------------------------------------------
+
+
+def _json_line(number: int, translation: "Translation") -> str:
+    return json.dumps(translation.to_dict(), ensure_ascii=False) + "\n"
+
+
+def _text_lines(n_best: bool, scores: bool, alignments: bool) -> Callable[[int, "Translation"], str]:
+    from regard.evaluation.alignment import format_links
+
+    def columns(number: int, translation: "Translation") -> str:
+        text = translation.text.replace("\t", " ") if scores or alignments else translation.text
+        fields = [text]
+        if scores:
+            fields.append(f"{translation.score:.4f}")
+        if alignments:
+            fields.append(format_links(translation.links()))
+        return "\t".join(fields) + "\n"
+
+    def listed(number: int, translation: "Translation") -> str:
+        lines = []
+        for each in (translation, *translation.alternatives):
+            fields = [str(number), each.text, f"{each.score:.4f}"]
+            if alignments:
+                fields.append(format_links(each.links()))
+            lines.append(" ||| ".join(fields) + "\n")
+        return "".join(lines)
+
+    return listed if n_best else columns
+
+
+@contextmanager
+def _output(path: Path | None) -> Iterator[BinaryIO]:
+    """stdout, or a file that is written beside and renamed when it is whole."""
+    if path is None:
+        yield sys.stdout.buffer
+        return
+    if path.exists() and not path.is_file():  # a device or a pipe is written as it is; a folder is an error
+        with open(path, "wb") as out:
+            yield out
+        return
+    temporary = path.with_name(f".{path.name}.part")
+    try:
+        with open(temporary, "wb") as out:
+            yield out
+            out.flush()
+            os.fsync(out.fileno())
+        os.replace(temporary, path)
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise
+
+
+@contextmanager
+def _progress(wanted: bool) -> Iterator[Callable[[], None]]:
+    """A counter on stderr, if that is a terminal; call what it yields after each line."""
+    if not wanted or not sys.stderr.isatty():
+        yield lambda: None
+        return
+    from rich.console import Console
+    from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+    parts = SpinnerColumn(), TextColumn("{task.completed} lines translated"), TimeElapsedColumn()
+    with Progress(*parts, console=Console(stderr=True), transient=True) as progress:
+        task = progress.add_task("", total=None)
+        yield lambda: progress.advance(task)
