@@ -11,8 +11,8 @@ and aᵢ joins the input of every layer but the bottom one. Residual connections
 that comes from the layer below, never the context.
 
 At the first step the query is 0. Decoder layer k starts from the final state of encoder layer k; the bottom one from
-the backward direction of the bidirectional layer. `context_to = "all"` sends the context of the previous step, 0 at
-the first, to the bottom layer as well (tensorflow/nmt).
+the backward direction of the bidirectional layer. `context_to = "all"` sends aᵢ to the bottom layer as well, as
+tensorflow/nmt does (which has no context at the first step, where we have that of the zero query).
 
 In the paper's form the bottom layer does not depend on attention: in training each layer runs over the whole target
 at once, and so does attention.
@@ -81,8 +81,8 @@ class Gnmt(Model):
 
     def start(self, memory: Memory) -> State:
         nothing = memory.summary[0].new_zeros(memory.sentences, self.hidden_size)
-        # The query and the context of the step before the first, then (h, c) of each layer.
-        return State((nothing, nothing, *memory.summary))
+        # The query, then (h, c) of each layer.
+        return State((nothing, *memory.summary))
 
     def step(
         self,
@@ -94,13 +94,13 @@ class Gnmt(Model):
         trace: bool = False,
         intervention: Intervention | None = None,
     ) -> Step:
-        query, last_context, *layers = state.tensors
+        query, *layers = state.tensors
         context, weights, traces = self.attend.at_step(
             query, memory, state.position, trace=trace, intervention=intervention
         )
         product = self._word_product(self.embeddings.read_target(token))
-        below, cell = self.bottom(self._add_context(product, last_context, PRODUCTS), (layers[0], layers[1]))
-        after = [below, context, below, cell]
+        below, cell = self.bottom(self._add_context(product, context, PRODUCTS), (layers[0], layers[1]))
+        after = [below, below, cell]
         for number, layer in enumerate(self.upper, start=1):
             assert isinstance(layer, Lstm)
             joined = torch.cat([self._drop(below), context], -1)
@@ -134,15 +134,15 @@ class Gnmt(Model):
             queries = functional.pad(outputs[:, :-1], (0, 0, 1, 0))  # each step asks with the output before it
             attended = self.attend(queries, memory, range(words.size(1)), intervention)
             return outputs, attended.context, attended.weights
-        query = context = memory.summary[0].new_zeros(memory.sentences, self.hidden_size)
+        query = memory.summary[0].new_zeros(memory.sentences, self.hidden_size)
         layer: tuple[Tensor, ...] = start
         steps: list[tuple[Tensor, Tensor, Tensor]] = []
         products = step_products()
         for position, product in enumerate(self._word_product(words).unbind(1)):
-            layer = self.bottom(self._add_context(product, context, products), layer, products)
             context, weights, _ = self.attend.at_step(
                 query, memory, position, intervention=intervention, products=products
             )
+            layer = self.bottom(self._add_context(product, context, products), layer, products)
             query = layer[0]
             steps.append((query, context, weights))
         hidden, contexts, used = (torch.stack(parts, 1) for parts in zip(*steps, strict=True))
