@@ -88,9 +88,7 @@ def _lines(path: Path) -> Iterator[str]:
                 try:
                     yield line.decode("utf-8")
                 except UnicodeDecodeError as error:
-                    raise DataError(
-                        f"{path}, line {number}: not UTF-8: convert the file to UTF-8."
-                    ) from error
+                    raise DataError(f"{path}, line {number}: not UTF-8: convert the file to UTF-8.") from error
     except FileNotFoundError as error:
         raise DataError(f"{path}: there is no such file: check the path.") from error
     except IsADirectoryError as error:

@@ -59,9 +59,7 @@ def bleu_by_length(
             f"{len(sources)} source sentences for {len(hypotheses)} translations: both need the same number."
         )
     if not edges or edges[0] < 1 or any(b <= a for a, b in pairwise(edges)):
-        raise ConfigError(
-            f"length edges {list(edges)} are impossible: give rising numbers from 1, as 10 20 30."
-        )
+        raise ConfigError(f"length edges {list(edges)} are impossible: give rising numbers from 1, as 10 20 30.")
     if tokenize == "auto":
         tokenize = fitting_tokenizer(streams[0])
     # Effective order differs from plain corpus BLEU only where a range is too short for any 4-gram.
@@ -97,9 +95,7 @@ def length_table(rows: Sequence[LengthRow]) -> Table:
     from rich import box
     from rich.table import Table
 
-    table = Table(
-        box=box.SIMPLE_HEAD, title="BLEU by source length", title_justify="left", title_style="bold"
-    )
+    table = Table(box=box.SIMPLE_HEAD, title="BLEU by source length", title_justify="left", title_style="bold")
     for heading in ("source words", "sentences", "BLEU", "length ratio"):
         table.add_column(heading, justify="right")
     for row in rows:
@@ -125,9 +121,7 @@ def length_bars(
     for label, cells in _by_label(named).items():
         shown = label
         for name, row in cells:
-            head = f"{shown:>{label_width}}  " + (
-                f"{name[:name_width]:<{name_width}}  " if name_width else ""
-            )
+            head = f"{shown:>{label_width}}  " + (f"{name[:name_width]:<{name_width}}  " if name_width else "")
             shown = ""  # the range is written once per group
             if row.bleu is None:
                 lines.append(f"{head}-")
@@ -146,17 +140,21 @@ def _bar(share: float, width: int, ascii_only: bool) -> str:
     return "█" * whole + _EIGHTHS[eighths].strip()
 
 
+def check_picture(path: str | Path) -> Path:
+    """The path of a picture that `plot_by_length` can draw."""
+    path = Path(path)
+    if path.suffix.lower() not in (".png", ".svg", ".pdf"):
+        raise ConfigError(f"{path}: a picture of type {path.suffix!r} cannot be drawn: name it .png, .svg or .pdf.")
+    return path
+
+
 def plot_by_length(
     systems: Sequence[LengthRow] | Mapping[str, Sequence[LengthRow]], path: str | Path, *, title: str = ""
 ) -> None:
     """Draw one line per system into a PNG, SVG or PDF file."""
     from matplotlib.figure import Figure
 
-    path = Path(path)
-    if path.suffix.lower() not in (".png", ".svg", ".pdf"):
-        raise ConfigError(
-            f"{path}: a picture of type {path.suffix!r} cannot be drawn: name it .png, .svg or .pdf."
-        )
+    path = check_picture(path)
     named = _named(systems)
     labels = list(_by_label(named))
     figure = Figure(figsize=(6.4, 4.0), layout="constrained")

@@ -97,9 +97,7 @@ def load_fingerprint(folder: str | Path) -> Fingerprint | None:
     try:
         known = np.load(path, allow_pickle=False)
     except (ValueError, OSError, EOFError) as error:
-        raise ModelFolderError(
-            f"{path}: cannot be read: delete it to go without the overlap check."
-        ) from error
+        raise ModelFolderError(f"{path}: cannot be read: delete it to go without the overlap check.") from error
     if not isinstance(known, np.ndarray) or known.ndim != 1 or known.dtype != np.dtype("<u8"):
         raise ModelFolderError(f"{path}: is not a list of hashes: delete it to go without the overlap check.")
     return known.astype(np.uint64)

@@ -100,9 +100,7 @@ def reference_streams(
         else:
             streams.append(list(item))
     if single and streams:
-        raise DataError(
-            "the references mix sentences and lists of sentences: give one list, or a list of lists."
-        )
+        raise DataError("the references mix sentences and lists of sentences: give one list, or a list of lists.")
     streams = streams or [single]
     for number, stream in enumerate(streams, start=1):
         if len(stream) != len(hypotheses):

@@ -1,0 +1,292 @@
+"""`regard evaluate`: the options of an evaluation, the test set they name, and how the report is shown."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from regard.errors import ConfigError, DataError
+
+if TYPE_CHECKING:
+    from regard.config import SearchSettings
+    from regard.evaluation.alignment import GoldLinks
+    from regard.evaluation.report import Progress, Report
+    from regard.translator import Translator
+
+TOY_SPLIT, TOY_COUNT = "test", 500
+WIDEST = 100
+
+
+class OutputFormat(StrEnum):
+    """How the report is printed."""
+
+    text = "text"
+    json = "json"
+
+
+@dataclass(frozen=True)
+class _TestSet:
+    description: str
+    sources: list[str]
+    references: list[list[str]]
+    gold: list[GoldLinks] | None
+
+
+def evaluate(
+    model: Annotated[
+        Path | None,
+        typer.Argument(help="A model folder; with --hypotheses it may be left out.", show_default=False),
+    ] = None,
+    source: Annotated[
+        Path | None, typer.Option(help="The sentences to translate; without --reference, a TSV with both sides.")
+    ] = None,
+    reference: Annotated[
+        list[Path] | None, typer.Option(help="Their translations; give it again for each further reference.")
+    ] = None,
+    gold_alignments: Annotated[
+        Path | None, typer.Option(help="Word links of source and (first) reference: i-j sure, ipj possible.")
+    ] = None,
+    one_based: Annotated[bool, typer.Option("--one-based", help="The links count words from 1, not from 0.")] = False,
+    toy: Annotated[
+        str | None, typer.Option(help="An embedded corpus with gold links instead of files: phrases:en-fr.")
+    ] = None,
+    split: Annotated[str | None, typer.Option(help="With --toy: test, structures, long or valid [test].")] = None,
+    count: Annotated[int | None, typer.Option(help="With --toy: so many sentences [500].", min=1)] = None,
+    hypotheses: Annotated[Path | None, typer.Option(help="Score these translations instead of translating.")] = None,
+    beam: Annotated[int | None, typer.Option(help="Hypotheses kept at each step [the recipe's].")] = None,
+    overrides: Annotated[
+        list[str] | None, typer.Option("--set", help="A search setting, such as search.length_penalty=0.6.")
+    ] = None,
+    tokenize: Annotated[
+        str | None, typer.Option(help="BLEU's words: 13a, intl, char, zh, none, ja-mecab, ko-mecab or auto [13a].")
+    ] = None,
+    lowercase: Annotated[bool, typer.Option("--lowercase", help="Ignore upper and lower case in all scores.")] = False,
+    links: Annotated[
+        str, typer.Option(help="How attention becomes word links: argmax, threshold or intersection.")
+    ] = "argmax",
+    perplexity: Annotated[bool, typer.Option("--perplexity/--no-perplexity", help="Of the reference.")] = True,
+    output_format: Annotated[OutputFormat, typer.Option("--format", help="Text, or all figures as JSON.")] = (
+        OutputFormat.text
+    ),
+    plot: Annotated[Path | None, typer.Option(help="Draw BLEU by source length: .png, .svg or .pdf.")] = None,
+    output: Annotated[Path | None, typer.Option(help="Write the translations to this file.")] = None,
+    device: Annotated[str, typer.Option(help="cpu, cuda, cuda:1, mps ...")] = "cpu",
+    threads: Annotated[int | None, typer.Option(help="Threads of the CPU [torch's choice].", min=1)] = None,
+) -> None:
+    """Say how good a model is: BLEU, chrF and TER with their signatures, BLEU by length, alignment error rate.
+
+    Word links come from attention while the model is made to say the reference, read in two ways: by the weights
+    that predicted a word, and by those of the step that reads it.
+
+    Example: regard evaluate models/de-en --source test.de --reference test.en --gold-alignments test.talp
+
+    Example: regard evaluate models/en-fr --toy phrases:en-fr --split long --plot by-length.png
+    """
+    from regard.evaluation import report as library
+    from regard.evaluation.overlap import load_fingerprint
+
+    _check_outputs(plot, output)
+    if hypotheses is not None and (beam is not None or overrides):
+        raise ConfigError("--hypotheses: nothing is translated, so --beam and --set change nothing: leave them out.")
+    if toy is None:
+        _refuse({"--split": split, "--count": count}, "it goes with --toy")
+        test = _read_files(source, reference or [], gold_alignments, one_based)
+    else:
+        _refuse({"--source": source, "--reference": reference, "--gold-alignments": gold_alignments}, "--toy has it")
+        test = _toy_test(toy, split or TOY_SPLIT, count or TOY_COUNT)
+    given = None if hypotheses is None else _read_hypotheses(hypotheses, len(test.sources))
+    translator = _load(model, device, threads, needed_for="--gold-alignments" if gold_alignments else None, given=given)
+    with _progress() as on_progress:
+        report = library.evaluate(
+            translator,
+            test.sources,
+            test.references,
+            gold=None if translator is None else test.gold,
+            hypotheses=given,
+            search=None if translator is None else _search(translator, beam, overrides or []),
+            tokenize=tokenize,
+            lowercase=lowercase,
+            method=links,
+            likelihood=perplexity,
+            training=None if model is None else load_fingerprint(model),
+            on_progress=on_progress,
+        )
+    _write(report, plot, output)  # first, so that a closed pipe loses nothing
+    _show(report, test, model, output_format, tokenize)
+
+
+# --- the test set -------------------------------------------------------------------------------------------------
+
+
+def _read_files(source: Path | None, references: Sequence[Path], gold: Path | None, one_based: bool) -> _TestSet:
+    from regard.evaluation.alignment import check_bounds, read_links
+    from regard.text.corpus import read_lines, read_pairs
+
+    if source is None:
+        raise ConfigError("there is no test set: give --source and --reference, or --toy phrases:en-fr.")
+    if gold is None:
+        _refuse({"--one-based": one_based or None}, "it goes with --gold-alignments")
+    pairs = list(read_pairs(source, references[0] if references else None))
+    sources = [pair.source for pair in pairs]
+    streams = [[pair.target for pair in pairs]]
+    for path in references[1:]:
+        streams.append(list(read_lines(path)))
+        _same_lines(path, len(streams[-1]), source, len(sources))
+    found = None
+    if gold is not None:
+        found = read_links(gold, one_based=one_based)
+        check_bounds(found, sources, streams[0], where=str(gold))
+    return _TestSet(", ".join(path.name for path in (source, *references)), sources, streams, found)
+
+
+def _toy_test(toy: str, split: str, count: int) -> _TestSet:
+    from regard.evaluation.alignment import GoldLinks
+    from regard.text.toy import toy_corpus
+
+    name, _, pair = toy.removeprefix("toy:").partition(":")
+    corpus = toy_corpus(name, pair or None)
+    pairs = list(corpus.generate(split, count))
+    return _TestSet(
+        f"embedded corpus {corpus.name} {corpus.pair}, {split}",
+        [pair.source for pair in pairs],
+        [[pair.target for pair in pairs]],
+        [GoldLinks(frozenset(pair.sure), frozenset(pair.possible) | frozenset(pair.sure)) for pair in pairs],
+    )
+
+
+def _read_hypotheses(path: Path, lines: int) -> list[str]:
+    from regard.text.corpus import read_lines
+
+    texts = list(read_lines(path))
+    _same_lines(path, len(texts), "the test set", lines)
+    return texts
+
+
+def _same_lines(path: Path, lines: int, other: Path | str, other_lines: int) -> None:
+    if lines != other_lines:
+        raise DataError(
+            f"{path} has {lines} lines but {other} has {other_lines}: line n of one must belong to line n of the other."
+        )
+
+
+# --- options ------------------------------------------------------------------------------------------------------
+
+
+def _load(
+    model: Path | None, device: str, threads: int | None, *, needed_for: str | None, given: list[str] | None
+) -> Translator | None:
+    if model is None:
+        if given is None or needed_for is not None:
+            reason = f"{needed_for} needs a model" if given is not None else "there is no model to evaluate"
+            raise ConfigError(f"{reason}: name a model folder, as in `regard evaluate models/de-en ...`.")
+        return None
+    from regard.process import tune_process
+    from regard.translator import Translator
+
+    tune_process(threads)
+    return Translator.load(model, device=device)
+
+
+def _search(translator: Translator, beam: int | None, overrides: Sequence[str]) -> SearchSettings:
+    """The model's search settings, with the changes asked for; one translation each."""
+    from regard.config import with_overrides
+
+    for override in overrides:
+        if not override.strip().startswith("search."):
+            raise ConfigError(f"--set {override}: the model is trained, so only search.* can change.")
+    of_beam = [] if beam is None else [f"search.beam={beam}"]
+    return with_overrides(translator.recipe, ["search.n_best=1", *overrides, *of_beam]).search
+
+
+def _check_outputs(plot: Path | None, output: Path | None) -> None:
+    """Refuse, before any work, files that could not be written after it."""
+    from regard.evaluation.by_length import check_picture
+
+    if plot is not None:
+        check_picture(plot)
+    for option, path in (("--plot", plot), ("--output", output)):
+        if path is not None and path.is_dir():
+            raise ConfigError(f"{option} {path}: is a folder: name a file in it.")
+        if path is not None and not path.parent.is_dir():
+            raise ConfigError(f"{option} {path}: there is no folder {path.parent}: make it first.")
+
+
+def _refuse(options: dict[str, object], reason: str) -> None:
+    for option, value in options.items():
+        if value is not None:
+            raise ConfigError(f"{option}: {reason}: leave it out, or change the others.")
+
+
+# --- showing ------------------------------------------------------------------------------------------------------
+
+
+@contextmanager
+def _progress() -> Iterator[Progress]:
+    """A bar on stderr, if that is a terminal."""
+    if not sys.stderr.isatty():
+        yield lambda stage, done, total: None
+        return
+    from rich import progress
+    from rich.console import Console
+
+    columns = (progress.TextColumn("{task.description}"), progress.BarColumn(), progress.MofNCompleteColumn())
+    with progress.Progress(
+        *columns, progress.TimeRemainingColumn(), console=Console(stderr=True), transient=True
+    ) as bar:
+        tasks: dict[str, progress.TaskID] = {}
+
+        def show(stage: str, done: int, total: int) -> None:
+            if stage not in tasks:
+                tasks[stage] = bar.add_task(stage, total=total)
+            bar.update(tasks[stage], completed=done)
+
+        yield show
+
+
+def _show(
+    report: Report, test: _TestSet, model: Path | None, output_format: OutputFormat, tokenize: str | None
+) -> None:
+    from regard.evaluation.scores import fitting_tokenizer
+    from regard.evaluation.text_report import render
+
+    warning = None if report.overlap is None else report.overlap.warning()
+    if warning is not None:
+        typer.echo(f"regard: warning: {warning}", err=True)
+    fitting = fitting_tokenizer(test.references[0])
+    if tokenize is None and fitting != "13a":
+        typer.echo(f"regard: warning: BLEU by 13a words says little here: --tokenize {fitting} fits better.", err=True)
+    if output_format is OutputFormat.json:
+        about = {"model": None if model is None else str(model), "test": test.description}
+        typer.echo(json.dumps(about | report.to_dict(), ensure_ascii=False, allow_nan=False))
+        return
+    typer.echo(test.description if model is None else f"{model} on {test.description}")
+    width = min(WIDEST, shutil.get_terminal_size((80, 24)).columns)
+    typer.echo(render(report, width=max(40, width), ascii_only=not _can_write("█─")))
+
+
+def _can_write(text: str) -> bool:
+    try:
+        text.encode(sys.stdout.encoding or "utf-8")
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def _write(report: Report, plot: Path | None, output: Path | None) -> None:
+    from regard.evaluation.by_length import plot_by_length
+
+    if output is not None:
+        from regard.files import write_bytes
+
+        write_bytes(output, "".join(f"{line}\n" for line in report.hypotheses).encode())
+    if plot is not None:
+        plot_by_length(report.by_length, plot, title="BLEU by source length")

@@ -1,0 +1,234 @@
+"""Everything that a test set says about a model, gathered in one report.
+
+    report = evaluate(regard.load("models/de-en"), sources, references, gold=read_links("test.talp"))
+    report.scores["bleu"].value, report.alignment.this_step.aer, report.to_dict()
+
+Word links are read from the attention of forced decoding: the model is made to say the reference, since gold links
+belong to the reference and to no other translation.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from regard.errors import ConfigError, DataError, did_you_mean
+from regard.evaluation.alignment import LINK_METHODS, AlignmentScore, GoldLinks, aer, check_bounds
+from regard.evaluation.by_length import DEFAULT_EDGES, LengthRow, bleu_by_length
+from regard.evaluation.overlap import Fingerprint, OverlapReport, overlap_with_fingerprint
+from regard.evaluation.scores import DEFAULT_METRICS, Scores, corpus_scores, make_metric, perplexity, reference_streams
+
+if TYPE_CHECKING:
+    from regard.config import SearchSettings
+    from regard.evaluation.forced import Forced
+    from regard.translator import Translator
+
+Progress = Callable[[str, int, int], None]
+"""Called with what is being done, how many sentences are done, and how many there are."""
+
+
+@dataclass(frozen=True, slots=True)
+class Likelihood:
+    """How well the model foresees the reference; tokens are its pieces, the ends of sentences included."""
+
+    log_probability: float
+    tokens: int
+
+    @property
+    def perplexity(self) -> float:
+        """Per token; it compares only models with the same pieces."""
+        return perplexity(self.log_probability, self.tokens)
+
+    def to_dict(self) -> dict[str, float | int | None]:
+        """Plain values; a perplexity beyond the numbers is null."""
+        value = self.perplexity
+        return {
+            "perplexity": value if math.isfinite(value) else None,
+            "log_probability": self.log_probability if math.isfinite(self.log_probability) else None,
+            "tokens": self.tokens,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class AlignmentReport:
+    """Both readings of the same attention against the gold links, so that no off-by-one hides."""
+
+    this_step: AlignmentScore  # a word is linked by the weights that predicted it
+    shifted: AlignmentScore  # a word is linked by the weights of the next step, which reads it
+    method: str
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values."""
+        return {"method": self.method, "this_step": self.this_step.to_dict(), "shifted": self.shifted.to_dict()}
+
+
+@dataclass(frozen=True, slots=True)
+class Speed:
+    """The time that translating took, loading aside."""
+
+    sentences: int
+    seconds: float
+
+    @property
+    def sentences_per_second(self) -> float:
+        """Of wall-clock time."""
+        return self.sentences / max(self.seconds, 1e-9)
+
+    def to_dict(self) -> dict[str, float]:
+        """Plain values."""
+        return {"seconds": self.seconds, "sentences_per_second": self.sentences_per_second}
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """What `evaluate` found; a part that was not asked for, or cannot be had, is None."""
+
+    hypotheses: tuple[str, ...]
+    scores: Scores
+    by_length: tuple[LengthRow, ...]
+    likelihood: Likelihood | None
+    alignment: AlignmentReport | None
+    no_alignment: str | None  # why gold links were given and yet nothing could be compared with them
+    overlap: OverlapReport | None
+    search: SearchSettings | None
+    speed: Speed | None
+
+    def to_dict(self) -> dict[str, Any]:
+        """All but the translations themselves, ready for JSON."""
+        return {
+            **self.scores.to_dict(),
+            "by_length": [row.to_dict() for row in self.by_length],
+            "likelihood": None if self.likelihood is None else self.likelihood.to_dict(),
+            "alignment": None if self.alignment is None else self.alignment.to_dict(),
+            "no_alignment": self.no_alignment,
+            "overlap": None if self.overlap is None else self.overlap.to_dict(),
+            "search": None if self.search is None else self.search.model_dump(mode="json"),
+            "speed": None if self.speed is None else self.speed.to_dict(),
+        }
+
+
+def evaluate(
+    translator: Translator | None,
+    sources: Sequence[str],
+    references: Sequence[str] | Sequence[Sequence[str]],
+    *,
+    gold: Sequence[GoldLinks] | None = None,
+    hypotheses: Sequence[str] | None = None,
+    search: SearchSettings | None = None,
+    metrics: Sequence[str] = DEFAULT_METRICS,
+    tokenize: str | None = None,
+    lowercase: bool = False,
+    edges: Sequence[int] = DEFAULT_EDGES,
+    method: str = "argmax",
+    likelihood: bool = True,
+    training: Fingerprint | None = None,
+    on_progress: Progress = lambda stage, done, total: None,
+) -> Report:
+    """Translate the sources and compare with the references, one text or several of the same length.
+
+    With `hypotheses` nothing is translated, and without a translator only they are scored. `gold` links, forced
+    decoding and likelihood go with the first reference. `training` is the fingerprint of the training text.
+    """
+    texts = sources if hypotheses is None else hypotheses
+    streams = reference_streams(texts, references)
+    _check(translator, sources, streams[0], hypotheses, gold, method)
+    for metric in metrics:  # a mistake in their settings should not cost the time of translating
+        make_metric(metric, tokenize=None if tokenize == "auto" else tokenize, lowercase=lowercase)
+    settings, speed = None, None
+    if hypotheses is None and translator is not None:
+        settings = (translator.recipe.search if search is None else search).model_copy(update={"n_best": 1})
+        texts, speed = _translate(translator, sources, settings, on_progress)
+    forced, no_alignment = _force(translator, sources, streams[0], gold, method, likelihood, on_progress)
+    return Report(
+        hypotheses=tuple(texts),
+        scores=corpus_scores(texts, streams, metrics=metrics, tokenize=tokenize, lowercase=lowercase),
+        by_length=tuple(bleu_by_length(sources, texts, streams, edges=edges, tokenize=tokenize, lowercase=lowercase)),
+        likelihood=_likelihood(forced) if likelihood else None,
+        alignment=_alignment(forced, gold, method),
+        no_alignment=no_alignment,
+        overlap=None if training is None else overlap_with_fingerprint(sources, training),
+        search=settings,
+        speed=speed,
+    )
+
+
+def _check(
+    translator: Translator | None,
+    sources: Sequence[str],
+    reference: Sequence[str],
+    hypotheses: Sequence[str] | None,
+    gold: Sequence[GoldLinks] | None,
+    method: str,
+) -> None:
+    if translator is None and hypotheses is None:
+        raise ConfigError("there is neither a model nor a text of translations to score: give one of them.")
+    if translator is None and gold is not None:
+        raise ConfigError("gold alignments are compared with the attention of a model: give a model too.")
+    if method not in LINK_METHODS:
+        raise ConfigError(f"link method {method!r} is unknown: {did_you_mean(method, LINK_METHODS)}")
+    if len(sources) != len(reference):
+        raise DataError(
+            f"the source has {len(sources)} lines, but the reference has {len(reference)}: "
+            "both need the same number of lines, in the same order."
+        )
+    if gold is not None:
+        check_bounds(gold, sources, reference, where="gold alignments")
+
+
+def _translate(
+    translator: Translator, sources: Sequence[str], settings: SearchSettings, on_progress: Progress
+) -> tuple[list[str], Speed]:
+    texts: list[str] = []
+    start = time.perf_counter()
+    for translation in translator.translate_lines(sources, search=settings):
+        texts.append(translation.text)
+        on_progress("translating", len(texts), len(sources))
+    return texts, Speed(len(sources), time.perf_counter() - start)
+
+
+def _force(
+    translator: Translator | None,
+    sources: Sequence[str],
+    reference: Sequence[str],
+    gold: Sequence[GoldLinks] | None,
+    method: str,
+    likelihood: bool,
+    on_progress: Progress,
+) -> tuple[list[Forced], str | None]:
+    """The references as the model sees them, and why there are no links if gold ones were given in vain."""
+    if translator is None or (gold is None and not likelihood):
+        return [], None
+    from regard.evaluation.forced import force_references, why_no_alignment
+
+    no_alignment = None if gold is None else why_no_alignment(translator.model)
+    forced = force_references(
+        translator.model,
+        (translator.source_tokenizer, translator.target_tokenizer),
+        sources,
+        reference,
+        readings=gold is not None and no_alignment is None,
+        method=method,
+        on_progress=lambda done: on_progress("reading the reference", done, len(sources)),
+    )
+    return forced, no_alignment
+
+
+def _likelihood(forced: Sequence[Forced]) -> Likelihood | None:
+    tokens = sum(pair.tokens for pair in forced)
+    # without a model, or with blank lines alone, there is nothing to foresee
+    return Likelihood(math.fsum(pair.log_probability for pair in forced), tokens) if tokens else None
+
+
+def _alignment(forced: Sequence[Forced], gold: Sequence[GoldLinks] | None, method: str) -> AlignmentReport | None:
+    readings = [pair.readings for pair in forced if pair.readings is not None]
+    if gold is None or not readings:
+        return None
+    sure, possible = [pair.sure for pair in gold], [pair.possible for pair in gold]
+    return AlignmentReport(
+        this_step=aer([reading.this_step for reading in readings], sure, possible),
+        shifted=aer([reading.shifted for reading in readings], sure, possible),
+        method=method,
+    )
