@@ -6,13 +6,16 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from regard.text.toy.pairs import SPLITS, AlignedPair, check_split, length_bounds
-from regard.text.toy.phrases import english, french
+from regard.text.toy.phrases import english, french, german
 from regard.text.toy.phrases.grammar import Grammar
 from regard.text.toy.phrases.tokens import Token, link
 from regard.text.toy.phrases.trees import Sentence
 
-PAIRS = ("en-fr",)
-RENDERERS: dict[str, Callable[[Sentence], list[Token]]] = {"fr": french.sentence}
+PAIRS = ("en-fr", "en-de")
+RENDERERS: dict[str, Callable[[Sentence], list[Token]]] = {
+    "fr": french.sentence,
+    "de": german.sentence,
+}
 LENGTHS = (3, 60)
 LONG_LENGTHS = (40, 60)
 # How often a sentence has 1, 2, 3 … clauses: mostly short, with a real tail up to 60 words.
@@ -83,5 +86,7 @@ def split_of(source: str, held_out: bool) -> str:
     """The split that a sentence belongs to: by the structure of its clauses, then by a stable hash of its words."""
     if held_out:
         return "structures"
-    bucket = zlib.crc32(source.encode()) % 20
-    return {0: "valid", 1: "test", 2: "long"}.get(bucket, "train")
+    bucket = zlib.crc32(source.encode()) % 10
+    if bucket in (2, 3) and source.count(" ") + 1 >= LONG_LENGTHS[0]:
+        return "long"
+    return {0: "valid", 1: "test"}.get(bucket, "train")

@@ -16,7 +16,7 @@ from regard.text.toy.phrases.trees import (
     Word,
 )
 from regard.text.toy.phrases.verbs import VERBS
-from regard.text.toy.phrases.words import ADVERBS
+from regard.text.toy.phrases.words import ADJECTIVES, ADVERBS
 
 # First or third person, and plural.
 Agreement = tuple[int, bool]
@@ -60,7 +60,7 @@ def nominal(phrase: Nominal, is_object: bool = False) -> list[Token]:
     if phrase.kind == "pronoun":
         return [Token(OBJECT_PRONOUNS[head.concept] if is_object else head.concept, [head.part])]
     noun = NOUNS[head.concept]
-    tokens = [Token(adjective.concept, [adjective.part]) for adjective in phrase.adjectives]
+    tokens = [Token(ADJECTIVES[adjective.concept].english, [adjective.part]) for adjective in phrase.adjectives]
     tokens.append(Token(noun.english_plural if phrase.plural else noun.english, [head.part]))
     if phrase.owner is not None:
         tokens.insert(0, Token(phrase.owner.concept + "'s", [phrase.owner.part]))
@@ -149,7 +149,7 @@ def complements(phrase: VerbPhrase) -> list[Token]:
     """What follows the verb."""
     tokens: list[Token] = []
     if phrase.adjective is not None:
-        tokens.append(Token(phrase.adjective.concept, [phrase.adjective.part]))
+        tokens.append(Token(ADJECTIVES[phrase.adjective.concept].english, [phrase.adjective.part]))
     if phrase.profession is not None:
         noun = NOUNS[phrase.profession.concept].english
         tokens.append(Token("an" if noun[0] in "aeiou" else "a", [phrase.profession_part]))

@@ -161,7 +161,8 @@ def place(where: Place) -> list[Token]:
     elif where.goal:
         preposition = "dans" if concept in INTO else "à"
     else:
-        preposition = "à" if concept in AT and word is not None and word.concept == "the" else "dans"
+        plain = word is not None and word.concept == "the" and not where.phrase.adjectives
+        preposition = "à" if concept in AT and plain else "dans"
     return with_preposition(Token(preposition, [where.part]), nominal(where.phrase))
 
 

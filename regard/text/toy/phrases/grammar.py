@@ -11,9 +11,10 @@ import zlib
 from typing import Literal
 
 from regard.text.toy.phrases.nominals import (
-    ADJECTIVES_FOR,
     NOUNS_BY_TAG,
+    PREDICATES_FOR,
     Source,
+    can_be_narrowed,
     name_phrase,
     noun_phrase,
     person_or_noun,
@@ -65,9 +66,10 @@ _OBJECTS = {
     key: tuple(name for name, noun in NOUNS.items() if noun.tags & set(verb.objects)) for key, verb in VERBS.items()
 }
 _TAKERS = {
-    name: tuple(key for key in VERBS_BY_FRAME["transitive"] if noun.tags & set(VERBS[key].objects))
+    name: tuple(key for key in VERBS_BY_FRAME["transitive"] if key != "have" and noun.tags & set(VERBS[key].objects))
     for name, noun in NOUNS.items()
 }
+_ACTIONS = tuple(key for key in VERBS_BY_FRAME["transitive"] if "state" not in VERBS[key].flags)
 _COMMANDS = tuple(key for key, verb in VERBS.items() if "command" in verb.flags)
 _PLACES = NOUNS_BY_TAG["place"]
 _JOBS = NOUNS_BY_TAG["job"]
@@ -96,23 +98,25 @@ class Grammar:
             return self.command()
         units: list[Unit] = []
         connectives = []
+        tense = TENSES[int(self.rng.random() * 5)]
         while clauses > 0:
             if clauses > 1 and self.rng.random() < 0.5:
-                units.append(self.complex())
+                units.append(self.complex(tense))
                 clauses -= 2
             else:
-                units.append(self.clause("main", TENSES[int(self.rng.random() * 5)]))
+                units.append(self.clause("main", tense))
                 clauses -= 1
+            # A story mostly stays in its time.
+            tense = tense if self.rng.random() < 0.75 else TENSES[int(self.rng.random() * 5)]
             if len(units) > 1:
                 connectives.append(self.source.word("and" if self.rng.random() < 0.6 else "but"))
         self.structures.append("+".join(["sentence", *(word.concept for word in connectives)]))
         return Sentence(units, connectives)
 
-    def complex(self) -> Complex:
+    def complex(self, tense: Tense) -> Complex:
         """A main clause with "because", "when", "if" or "even though"."""
         source = self.source
         draw = source.random()
-        tense: Tense = TENSES[int(source.random() * 5)]
         first = source.random() < 0.4
         if draw < 0.35:
             connective, inner = "because", "past" if tense == "past" else "present"
@@ -129,17 +133,19 @@ class Grammar:
         subordinate = self.clause("subordinate", inner_tense)
         if connective == "when" and tense == "future":
             subordinate.aspect = "after future"
-        main = self.clause("main" if not first else "subordinate", tense)
+        # Nothing that people do makes the weather, so a main clause is not about it.
+        main = self.clause("main" if not first else "subordinate", tense, weather=False)
         return Complex(word, main, subordinate, first)
 
-    def clause(self, setting: Setting, tense: Tense) -> Clause:
+    def clause(self, setting: Setting, tense: Tense, weather: bool = True) -> Clause:
         """A clause whose structure is not held out, unless held-out ones are allowed."""
         source = self.source
         outer = source.skeleton
         while True:
+            source.used = set()
             source.skeleton = [setting, tense]
             marks = len(self.structures), self.held_out
-            clause = self.any_clause(setting, tense)
+            clause = self.any_clause(setting, tense, weather)
             if self.keep(marks):
                 source.skeleton = outer
                 return clause
@@ -156,12 +162,12 @@ class Grammar:
         self.structures.append(structure)
         return True
 
-    def any_clause(self, setting: Setting, tense: Tense) -> Clause:
+    def any_clause(self, setting: Setting, tense: Tense, weather: bool) -> Clause:
         """A clause of any kind."""
         source = self.source
         if setting in ("main", "subordinate"):
             draw = source.random()
-            if draw < 0.05:
+            if draw < 0.05 and weather:
                 return self.weather(tense)
             if draw < 0.1 and tense != "future":
                 return self.existence(tense)
@@ -184,9 +190,10 @@ class Grammar:
         """There is a cat in the garden."""
         source = self.source
         source.skeleton.append("existence")
-        nouns = NOUNS_BY_TAG["person" if source.random() < 0.5 else "animal"]
+        people = source.random() < 0.5
+        nouns = tuple(key for key in NOUNS_BY_TAG["person" if people else "animal"] if key not in ("son", "daughter"))
         thing = noun_phrase(source, nouns, "object", indefinite=True)
-        place = Place(noun_phrase(source, _PLACES, "place"), source.part())
+        place = Place(noun_phrase(source, _PLACES if people else NOUNS_BY_TAG["outdoor"], "place"), source.part())
         phrase = VerbPhrase(source.word("exist"), object=thing, place=place)
         return Clause("existence", tense, [phrase], subject_part=source.part())
 
@@ -198,10 +205,14 @@ class Grammar:
             frame = "transitive"
         if frame == "complement":
             tense = "present"
+        if frame == "located" and tense == "future":
+            frame = "goal"
         source.skeleton.append(frame)
         if frame in ("adjective", "profession"):
             return self.copula(frame, tense)
         verb = "go" if frame == "goal" else source.pick(VERBS_BY_FRAME[frame])
+        while tense == "future" and "timeless" in VERBS[verb].flags:
+            verb = source.pick(VERBS_BY_FRAME[frame])
         clause = Clause("normal", tense, [VerbPhrase(source.word(verb))])
         clause.subject = subject(source, VERBS[verb].subject)
         if setting == "main" and frame != "complement":
@@ -221,14 +232,15 @@ class Grammar:
             phrase.profession, phrase.profession_part = source.word(source.pick(_JOBS)), source.part()
         elif source.random() < 0.65:
             clause.subject = subject(source, "person")
-            phrase.adjective = source.word(source.pick(ADJECTIVES_FOR["baker"]))
+            phrase.adjective = source.word(source.pick(PREDICATES_FOR[described(clause.subject)]))
         else:
             source.skeleton.append("subject:thing")
             things = NOUNS_BY_TAG[source.pick(("thing", "vehicle", "food", "text", "room"))]
             clause.subject = noun_phrase(source, things, "object", definite=True)
+            phrase.adjective = source.word(source.pick(PREDICATES_FOR[clause.subject.head.concept]))
+        if isinstance(clause.subject, NounPhrase):
             clause.subject.adjectives = []
-            phrase.adjective = source.word(source.pick(ADJECTIVES_FOR[clause.subject.head.concept]))
-        if source.chance(0.15, "not"):
+        if can_be_denied(clause.subject) and source.chance(0.15, "not"):
             clause.negation = source.word("not")
         elif source.chance(0.1, "frequency") and phrase.adjective and tense != "future":
             clause.frequency = source.word(source.pick(FREQUENCIES))
@@ -240,14 +252,17 @@ class Grammar:
         verb = VERBS[phrase.verb.concept]
         if verb.frame == "complement":
             return
-        if clause.tense != "future" and "state" not in verb.flags and source.random() < 0.2:
+        if clause.tense != "future" and not verb.flags & {"state", "unwilled"} and source.random() < 0.2:
             modal = "want" if clause.tense == "past" else source.pick(("can", "must", "want"))
             source.skeleton.append(modal)
             phrase.modal = source.word(modal)
-        if source.chance(0.12, "not"):
+        deniable = can_be_denied(clause.subject)
+        if deniable and source.chance(0.12, "not"):
             clause.negation = source.word("not")
         elif phrase.modal is None and clause.tense != "future" and source.random() < 0.13:
-            if source.chance(0.25, "never"):
+            if "timeless" in verb.flags:
+                return
+            if deniable and source.chance(0.25, "never"):
                 clause.negation = source.word("never")
             else:
                 source.skeleton.append("frequency")
@@ -263,7 +278,7 @@ class Grammar:
             phrase.recipient_part = source.part()
             phrase.recipient = self.other_person(clause, "recipient")
         elif verb.frame == "located":
-            phrase.place = Place(noun_phrase(source, _PLACES, "place"), source.part())
+            phrase.place = Place(noun_phrase(source, NOUNS_BY_TAG["home"], "place"), source.part())
         elif verb.frame == "goal":
             phrase.place = Place(noun_phrase(source, _PLACES, "place"), source.part(), goal=True)
         elif verb.frame == "complement":
@@ -339,7 +354,7 @@ class Grammar:
         if (last is not None and last.heavy) or not source.chance(0.12, "vp-coordination"):
             return
         clause.and_part = source.part()
-        concept = source.pick(VERBS_BY_FRAME["transitive"])
+        concept = source.pick(_ACTIONS)
         second = VerbPhrase(source.word(concept), object=self.object(concept, clause))
         clause.phrases.append(second)
 
@@ -370,8 +385,7 @@ class Grammar:
     def add_relative(self, phrase: NounPhrase, probability: float) -> None:
         """Perhaps a relative clause, if the noun can bear one."""
         source = self.source
-        possessed = phrase.owner is not None or (phrase.determiner is not None and phrase.determiner.concept in ("my",))
-        if phrase.kind != "noun" or phrase.heavy or phrase.whole is not None or possessed:
+        if phrase.kind != "noun" or phrase.heavy or phrase.whole is not None or not can_be_narrowed(phrase):
             return
         if not source.chance(probability, "relative"):
             return
@@ -397,7 +411,7 @@ class Grammar:
         if not takers:
             source.skeleton += ["subject-gap", "be", tense]
             verb = VerbPhrase(source.word("be"))
-            verb.adjective = source.word(source.pick(ADJECTIVES_FOR[phrase.head.concept]))
+            verb.adjective = source.word(source.pick(PREDICATES_FOR[phrase.head.concept]))
             return Relative("subject", Clause("normal", tense, [verb]), source.part())
         source.skeleton += ["object-gap", tense]
         verb = VerbPhrase(source.word(source.pick(takers)))
@@ -462,6 +476,18 @@ class Grammar:
                 break
         source.skeleton = outer
         return Sentence([clause], [], "imperative", source.part())
+
+
+def described(nominal: Nominal) -> str:
+    """A noun whose adjectives suit a subject: its own, or for names and pronouns any grown person's."""
+    return nominal.head.concept if isinstance(nominal, NounPhrase) and nominal.kind == "noun" else "child"
+
+
+def can_be_denied(nominal: Nominal | None) -> bool:
+    """Whether a negation after this subject has one reading only ("every" and "many" have two)."""
+    if not isinstance(nominal, NounPhrase) or nominal.determiner is None:
+        return True
+    return nominal.determiner.concept not in ("every", "many", "some")
 
 
 def _suits(clause: Clause, mood: Mood) -> bool:

@@ -18,8 +18,12 @@ ADJECTIVES_FOR: dict[str, tuple[str, ...]] = {
     key: tuple(name for name, adjective in ADJECTIVES.items() if noun.tags & set(adjective.tags))
     for key, noun in NOUNS.items()
 }
+PREDICATES_FOR: dict[str, tuple[str, ...]] = {
+    key: tuple(name for name in names if "attributive" not in ADJECTIVES[name].tags)
+    for key, names in ADJECTIVES_FOR.items()
+}
 COLOURS = ("red", "blue", "yellow", "white", "black")
-SIZES = ("big", "small", "old", "new")
+SIZES = ("big", "small", "new")
 _NAMES = tuple(NAMES)
 # Wholes whose doors and windows are spoken of.
 WHOLES = tuple(key for key, noun in NOUNS.items() if noun.tags & {"building", "room"} and key != "office")
@@ -33,6 +37,7 @@ class Source:
         self.random = rng.random
         self.last_part = 0
         self.skeleton: list[str] = []
+        self.used: set[str] = set()
 
     def part(self) -> int:
         """A new part number."""
@@ -48,6 +53,15 @@ class Source:
         """One of the choices, each as likely as the others."""
         return choices[int(self.random() * len(choices))]
 
+    def pick_new(self, choices: tuple[str, ...]) -> str:
+        """One of the choices that the clause has not used yet, so that nobody meets himself."""
+        for _ in range(8):
+            choice = self.pick(choices)
+            if choice not in self.used:
+                break
+        self.used.add(choice)
+        return choice
+
     def chance(self, probability: float, production: str) -> bool:
         """Whether an optional production is used; if so the clause remembers it."""
         if self.random() < probability:
@@ -59,7 +73,7 @@ class Source:
 def name_phrase(source: Source) -> NounPhrase:
     """A person's name."""
     source.skeleton.append("name")
-    return NounPhrase("name", source.word(source.pick(_NAMES)))
+    return NounPhrase("name", source.word(source.pick_new(_NAMES)))
 
 
 def pronoun_phrase(source: Source, excluded: tuple[str, ...] = ()) -> NounPhrase:
@@ -73,10 +87,10 @@ def noun_phrase(
     source: Source, nouns: tuple[str, ...], role: Role, definite: bool = False, indefinite: bool = False
 ) -> NounPhrase:
     """A noun with a determiner and perhaps adjectives, a place or a whole that it belongs to."""
-    concept = source.pick(nouns)
+    concept = source.pick_new(nouns)
     tags = NOUNS[concept].tags
     phrase = NounPhrase("noun", source.word(concept))
-    phrase.plural = "mass" not in tags and role != "place" and source.chance(0.25, "plural")
+    phrase.plural = not tags & {"mass", "single"} and role != "place" and source.chance(0.25, "plural")
     add_determiner(source, phrase, role, definite, indefinite)
     draw = source.random()
     if draw < 0.3 and ADJECTIVES_FOR[concept]:
@@ -85,12 +99,24 @@ def noun_phrase(
     elif draw < 0.35 and {"thing", "vehicle"} & tags:
         source.skeleton.append("two-adjectives")
         phrase.adjectives += [source.word(source.pick(SIZES)), source.word(source.pick(COLOURS))]
-    if "part" in tags and phrase.owner is None and source.chance(0.35, "whole"):
+    if "part" in tags and _is_the(phrase) and source.chance(0.5, "whole"):
         phrase.whole_part = source.part()
         phrase.whole = NounPhrase("noun", source.word(source.pick(WHOLES)), determiner=source.word("the"))
-    elif role == "subject" and "animate" in tags and source.chance(0.06, "place-of-subject"):
+    elif (
+        role == "subject" and "animate" in tags and can_be_narrowed(phrase) and source.chance(0.06, "place-of-subject")
+    ):
         phrase.place = Place(noun_phrase(source, NOUNS_BY_TAG["place"], "place", definite=True), source.part())
     return phrase
+
+
+def _is_the(phrase: NounPhrase) -> bool:
+    return phrase.determiner is not None and phrase.determiner.concept == "the"
+
+
+def can_be_narrowed(phrase: NounPhrase) -> bool:
+    """Whether a place or a relative clause may tell which one is meant."""
+    word = phrase.determiner
+    return word is not None and (word.concept in ("the", "a", "some", "many") or word.concept in NUMBERS)
 
 
 def add_determiner(source: Source, phrase: NounPhrase, role: Role, definite: bool, indefinite: bool) -> None:
@@ -115,7 +141,7 @@ def add_determiner(source: Source, phrase: NounPhrase, role: Role, definite: boo
         chosen = _indefinite(source, phrase.plural, source.random())
     if chosen == "owner":
         source.skeleton.append("owner")
-        phrase.owner = source.word(source.pick(_NAMES))
+        phrase.owner = source.word(source.pick_new(_NAMES))
         return
     kind = "number" if chosen in NUMBERS else "possessive" if chosen in POSSESSIVES else chosen
     source.skeleton.append(kind)

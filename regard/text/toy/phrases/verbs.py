@@ -6,13 +6,14 @@ from dataclasses import dataclass
 # english past | frame | subject : objects | flags | french | german present participle (auxiliary) | korean
 # Flags: "state" (French imperfect for the English simple past), "manner" and "well" (adverbs that suit it),
 # "command" (makes a sensible imperative), "with" (may be done with somebody), "somewhere" (may be done at a place),
-# "definite" and "indefinite" (determiners of its object).
+# "definite" (objects with an article, no indefinite one), "unwilled" (nothing one must or wants to do),
+# "timeless" (without future and adverbs of frequency).
 # German: a bar parts a separable prefix. Korean: the consonant after a stem names its irregular class; a particle
 # replaces the object's 을/를.
 _TABLE = """
 sleep slept    | intransitive | animate | well somewhere      | dormir      | schlafen schläft geschlafen         | 자다
 laugh          | intransitive | person  | with somewhere      | rire        | lachen lacht gelacht                | 웃다
-cry cried      | intransitive | person  | somewhere           | pleurer     | weinen weint geweint                | 울다
+cry cried      | intransitive | person  | somewhere unwilled | pleurer     | weinen weint geweint                | 울다
 sing sang      | intransitive | person  | well with somewhere | chanter     | singen singt gesungen               | 노래하다
 dance          | intransitive | person  | well with somewhere | danser      | tanzen tanzt getanzt                | 춤추다
 work           | intransitive | person  | well with somewhere manner | travailler | arbeiten arbeitet gearbeitet   | 일하다
@@ -21,11 +22,11 @@ wait           | intransitive | animate | somewhere command   | attendre    | wa
 arrive         | intransitive | person  |                     | arriver     | an|kommen kommt gekommen sein       | 도착하다
 leave left     | intransitive | person  | with                | partir      | weg|gehen geht gegangen sein        | 떠나다
 get_up got     | intransitive | person  |                     | se_lever    | auf|stehen steht gestanden sein     | 일어나다
-wake_up woke   | intransitive | animate |                     | se_réveiller | auf|wachen wacht gewacht sein      | 깨어나다
+wake_up woke   | intransitive | animate |  unwilled | se_réveiller | auf|wachen wacht gewacht sein      | 깨어나다
 run ran        | intransitive | animate | somewhere           | courir      | laufen läuft gelaufen sein          | 달리다
 travel travelled | intransitive | person | with               | voyager     | reisen reist gereist sein           | 여행하다
 come_back came | intransitive | person  |                     | revenir     | zurück|kommen kommt gekommen sein   | 돌아오다
-live           | located      | person  | state               | habiter     | wohnen wohnt gewohnt                | 살다
+live           | located      | person  | state timeless | habiter     | wohnen wohnt gewohnt                | 살다
 stay           | located      | person  | with                | rester      | bleiben bleibt geblieben sein       | 머무르다
 go went        | goal         | person  | with command        | aller       | gehen geht gegangen sein            | 가다
 see saw        | transitive   | animate : person animal scenery vehicle |  | voir | sehen sieht gesehen            | 보다
@@ -35,13 +36,13 @@ read read      | transitive   | person : text print | manner somewhere | lire | 
 write wrote    | transitive   | person : text | manner somewhere | écrire    | schreiben schreibt geschrieben      | 쓰다
 buy bought     | transitive   | person : food text print thing vehicle | command | acheter | kaufen kauft gekauft | 사다
 sell sold      | transitive   | person : food thing vehicle | command | vendre | verkaufen verkauft verkauft         | 팔다
-find found     | transitive   | person : thing animal | command | trouver   | finden findet gefunden              | 발견하다
+find found     | transitive   | person : thing animal | unwilled | trouver   | finden findet gefunden              | 발견하다
 look_for       | transitive   | person : thing animal person | command | chercher | suchen sucht gesucht          | 찾다
-love           | transitive   | person : person | state         | aimer       | lieben liebt geliebt                | 사랑하다
-like           | transitive   | person : food drink animal text sound | state definite | aimer | mögen mag gemocht  | 좋아하다
+love           | transitive   | person : person | state timeless | aimer       | lieben liebt geliebt                | 사랑하다
+like           | transitive   | person : food drink animal text sound | state definite timeless | aimer | mögen mag gemocht  | 좋아하다
 help           | transitive   | person : person | command       | aider       | helfen hilft geholfen               | 돕다 ㅂ
 visit          | transitive   | person : sight | with           | visiter     | besuchen besucht besucht            | 방문하다
-meet met       | transitive   | person : person | somewhere     | rencontrer  | treffen trifft getroffen            | 만나다
+meet met       | transitive   | person : person | somewhere unwilled | rencontrer  | treffen trifft getroffen            | 만나다
 call           | transitive   | person : person | command       | appeler     | an|rufen ruft gerufen               | 전화하다 에게
 invite         | transitive   | person : person | command       | inviter     | ein|laden lädt geladen              | 초대하다
 open           | transitive   | person : closed | manner command | ouvrir     | auf|machen macht gemacht            | 열다
@@ -51,15 +52,15 @@ prepare        | transitive   | person : dish  | manner command with | préparer
 carry carried  | transitive   | person : thing | manner command | porter      | tragen trägt getragen               | 옮기다
 listen_to      | transitive   | person : sound | manner command with | écouter | hören hört gehört                  | 듣다 ㄷ
 learn          | transitive   | person : verse | manner         | apprendre   | lernen lernt gelernt                | 배우다
-forget forgot  | transitive   | person : thing | definite       | oublier     | vergessen vergisst vergessen        | 잊어버리다
-lose lost      | transitive   | person : thing | definite       | perdre      | verlieren verliert verloren         | 잃어버리다
+forget forgot  | transitive   | person : thing | definite unwilled | oublier     | vergessen vergisst vergessen        | 잊어버리다
+lose lost      | transitive   | person : thing | definite unwilled | perdre      | verlieren verliert verloren         | 잃어버리다
 paint          | transitive   | person : scenery animal | command manner | peindre | malen malt gemalt             | 그리다
 repair         | transitive   | person : machine vehicle | command | réparer | reparieren repariert repariert     | 고치다
 drive drove    | transitive   | person : vehicle | manner definite | conduire | fahren fährt gefahren              | 운전하다
 wear wore      | transitive   | person : clothing | state       | porter      | tragen trägt getragen               | 입다
-know knew      | transitive   | person : person | state definite | connaître | kennen kennt gekannt                | 알다
-have had       | transitive   | person : thing vehicle animal | state | avoir | haben hat gehabt                  | 가지다 고_있다
-follow         | transitive   | animate : animal person |       | suivre      | folgen folgt gefolgt sein           | 따라가다
+know knew      | transitive   | person : person | state definite timeless | connaître | kennen kennt gekannt                | 알다
+have had       | transitive   | person : thing vehicle animal | state timeless | avoir | haben hat gehabt                  | 가지다 고_있다
+follow         | transitive   | animate : animal person |  unwilled | suivre      | folgen folgt gefolgt sein           | 따라가다
 give gave      | ditransitive | person : thing food | command    | donner      | geben gibt gegeben                  | 주다
 show showed    | ditransitive | person : thing vehicle animal | command | montrer | zeigen zeigt gezeigt         | 보여_주다
 send sent      | ditransitive | person : thing | command         | envoyer     | schicken schickt geschickt          | 보내다
@@ -69,7 +70,7 @@ tell told      | ditransitive | person : tale | command           | raconter    
 think thought  | complement   | person  | state               | penser      | denken denkt gedacht                | 생각하다
 say said       | complement   | person  |                     | dire        | sagen sagt gesagt                   | 말하다
 believe        | complement   | person  | state               | croire      | glauben glaubt geglaubt             | 믿다
-know_that knew | complement   | person  | state               | savoir      | wissen weiß gewusst                 | 알다 것
+know_that knew | complement   | person  | state timeless | savoir      | wissen weiß gewusst                 | 알다 것
 hope           | complement   | person  | state               | espérer     | hoffen hofft gehofft                | 바라다 기
 be was         | copula       | animate | state               | être        | sein ist gewesen sein               | 이다
 """

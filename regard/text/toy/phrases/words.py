@@ -2,14 +2,16 @@
 
 from dataclasses import dataclass
 
-# english | what it may describe | french masculine feminine (position) | german | korean (irregular class)
+# "attributive" adjectives stand only before a noun.
+# concept (=english) | what it may describe | french masculine feminine (position) | german | korean (irregular class)
 _ADJECTIVES = """
-big         | thing food vehicle place animal furniture closed | grand grande before           | groß        | 크다
-small       | thing food vehicle place animal child closed scenery machine | petit petite before | klein      | 작다
-old         | person vehicle place thing animal machine closed | vieux vieille before          | alt         | 오래되다
-young       | person animal                       | jeune jeune before            | jung        | 젊다
+big         | thing food vehicle place animal closed | grand grande before           | groß        | 크다
+small       | thing food vehicle place animal closed machine | petit petite before | klein      | 작다
+old         | vehicle place machine clothing furniture closed attributive | vieux vieille before | alt   | 오래된
+aged=old    | adult animal                        | vieux vieille before          | alt         | 나이가_많다
+young       | adult                               | jeune jeune before            | jung        | 젊다
 beautiful   | place scenery clothing sound text    | beau belle before             | schön       | 아름답다 ㅂ
-new         | thing vehicle machine               | nouveau nouvelle before       | neu         | 새롭다 ㅂ
+new         | thing vehicle machine attributive   | nouveau nouvelle before       | neu         | 새
 long        | text sound                          | long longue before            | lang        | 길다
 red         | thing vehicle closed machine         | rouge rouge                   | rot         | 빨갛다 ㅎ
 blue        | thing vehicle closed machine         | bleu bleue                    | blau        | 파랗다 ㅎ
@@ -31,7 +33,7 @@ poor        | person                              | pauvre pauvre               
 clever      | person animal                       | intelligent intelligente      | klug        | 똑똑하다
 kind        | person                              | gentil gentille               | freundlich  | 친절하다
 famous      | person sight                        | célèbre célèbre               | berühmt     | 유명하다
-strong      | person animal                       | fort forte                    | stark       | 강하다
+strong      | person animal                       | fort forte                    | stark       | 힘이_세다
 quiet       | place                               | calme calme                   | ruhig       | 조용하다
 cold        | food drink                          | froid froide                  | kalt        | 차갑다 ㅂ
 hot         | dish drink                          | chaud chaude                  | heiß        | 뜨겁다 ㅂ
@@ -125,7 +127,7 @@ def _adjective(cells: list[str]) -> Adjective:
     masculine, feminine, *before = french.split()
     stem, *irregular = korean.split()
     return Adjective(
-        english,
+        english.rpartition("=")[2],
         tuple(tags.split()),
         masculine,
         feminine,
@@ -141,7 +143,7 @@ def _adverb(cells: list[str]) -> Adverb:
     return Adverb(kind[0], english, french, german, korean)
 
 
-ADJECTIVES: dict[str, Adjective] = {cells[0]: _adjective(cells) for cells in _rows(_ADJECTIVES)}
+ADJECTIVES: dict[str, Adjective] = {cells[0].partition("=")[0]: _adjective(cells) for cells in _rows(_ADJECTIVES)}
 ADVERBS: dict[str, Adverb] = {cells[0]: _adverb(cells) for cells in _rows(_ADVERBS)}
 NAMES: dict[str, Name] = {cells[0]: Name(*cells) for cells in _rows(_NAMES)}
 
