@@ -6,6 +6,7 @@ disturb a notebook's own plots.
 
 from __future__ import annotations
 
+import io
 import unicodedata
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -20,13 +21,13 @@ from matplotlib.figure import Figure
 from matplotlib.font_manager import FontProperties
 from matplotlib.ft2font import FT2Font
 
-from regard.errors import ConfigError, DataError
+from regard.errors import DataError
+from regard.look.pictures import check_picture_path, write_picture
 from regard.look.terminal import Weights, labelled_weights, shorten
 
 if TYPE_CHECKING:
     from regard.translation import Translation
 
-FORMATS = ("png", "svg", "pdf")
 INK, MUTED, PAPER = "#22303c", "#7b8794", "#ffffff"
 # White, then one hue that darkens evenly: weights are compared by lightness alone, also in grey print.
 COLOURS = LinearSegmentedColormap.from_list(
@@ -52,16 +53,11 @@ def save_heatmap(
     weights, source, target = labelled_weights(translation, pieces)
     figure = heatmap_figure(weights, source, target, title=title, font=font)
     # A date would make every drawing of the same sentence another file.
-    date = {"png": {}, "svg": {"Date": None}, "pdf": {"CreationDate": None}}[path.suffix[1:].lower()]
-    figure.savefig(path, dpi=dpi, metadata=date, facecolor=PAPER)
-    return path
-
-
-def check_picture_path(path: str | Path) -> Path:
-    """The path, if it ends in a format that can be drawn; told before any model is loaded."""
-    path = Path(path)
-    if path.suffix[1:].lower() not in FORMATS:
-        raise ConfigError(f"{path}: a picture is drawn as .png, .svg or .pdf: let the name end in one of them.")
+    form = path.suffix[1:].lower()
+    date = {"png": {}, "svg": {"Date": None}, "pdf": {"CreationDate": None}}[form]
+    buffer = io.BytesIO()
+    figure.savefig(buffer, format=form, dpi=dpi, metadata=date, facecolor=PAPER)
+    write_picture(path, buffer.getvalue())
     return path
 
 
@@ -92,9 +88,7 @@ def heatmap_figure(
     axes = figure.add_axes((left / width, bottom / height, columns * CELL / width, rows * CELL / height))
     _draw_matrix(axes, weights, source, target, properties, slant)
     bar_height = min(rows * CELL, 1.6)
-    bar = figure.add_axes(
-        ((left + columns * CELL + 0.16) / width, bottom / height, BAR / width, bar_height / height)
-    )
+    bar = figure.add_axes(((left + columns * CELL + 0.16) / width, bottom / height, BAR / width, bar_height / height))
     _draw_scale(bar, properties)
     if title:
         figure.text(
@@ -198,9 +192,7 @@ def _draw_matrix(
     slant: bool,
 ) -> None:
     if np.size(weights):
-        axes.pcolormesh(
-            weights, cmap=COLOURS, vmin=0, vmax=1, edgecolors=PAPER, linewidth=1.6, antialiased=True
-        )
+        axes.pcolormesh(weights, cmap=COLOURS, vmin=0, vmax=1, edgecolors=PAPER, linewidth=1.6, antialiased=True)
     axes.set_xlim(0, max(len(source), 1))
     axes.set_ylim(max(len(target), 1), 0)
     axes.xaxis.tick_top()

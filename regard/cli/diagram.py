@@ -1,0 +1,82 @@
+"""`regard diagram`: a model unrolled over a short sentence."""
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from regard.errors import ConfigError
+
+if TYPE_CHECKING:
+    from regard.config import Recipe
+
+
+def diagram(
+    recipe: Annotated[
+        str, typer.Argument(help="A recipe's name, a recipe file or a model folder.", show_default=False)
+    ],
+    source: Annotated[str, typer.Option(help="The source sentence, up to 8 words.")] = "the cat sat",
+    target: Annotated[
+        str | None,
+        typer.Option(help="Its translation, up to 8 words. [default: y1 y2]", show_default=False),
+    ] = None,
+    output: Annotated[
+        Path | None,
+        typer.Option("--output", "-o", help="The .svg file to write; without it, stdout.", show_default=False),
+    ] = None,
+    settings: Annotated[
+        list[str] | None,
+        typer.Option("--set", help="Any setting: model.window=local-p.", show_default=False),
+    ] = None,
+) -> None:
+    """Draw a model, unrolled over a short sentence, as SVG: what feeds what, as its recipe says.
+
+    Example: regard diagram bahdanau --source "the cat sat" --output bahdanau.svg
+    """
+    from regard.config import with_overrides
+    from regard.look.diagram import build_diagram
+    from regard.look.diagram_svg import draw_diagram
+    from regard.look.pictures import check_picture_path, write_picture
+
+    if output is not None:
+        check_picture_path(output, ["svg"])
+    read = with_overrides(_recipe_of(recipe), settings or ())
+    graph = build_diagram(read.model, source, target)
+    svg = draw_diagram(graph, Path(recipe).resolve().stem, _subtitle(read))
+    if output is None:
+        typer.echo(svg, nl=False)
+    else:
+        write_picture(output, svg.encode())
+        typer.echo(f"wrote {output}", err=True)
+
+
+def _recipe_of(name: str) -> "Recipe":
+    """The recipe of a name, a file or a model folder; reading a folder's config needs no torch."""
+    from regard.config import check_recipe, load_recipe
+
+    folder = Path(name)
+    if not folder.is_dir():
+        return load_recipe(name)
+    try:
+        table = json.loads((folder / "config.json").read_text("utf-8"))
+        about = table.pop("regard")
+    except (OSError, ValueError, KeyError, AttributeError):
+        from regard.folder import read_folder
+
+        return read_folder(folder).recipe  # it says what is wrong with the folder
+    if about.get("model_class"):
+        raise ConfigError(
+            f"{name}: holds a model of your own class {about['model_class']}, which only its code describes: "
+            "give a recipe of one of Regard's models."
+        )
+    return check_recipe(table, str(folder / "config.json"))
+
+
+def _subtitle(recipe: "Recipe") -> str:
+    model = recipe.model
+    about = recipe.description.rstrip(".") or model.title
+    paper = recipe.paper or model.paper
+    # The marks of subscripts have no meaning in a user's own words.
+    words = f"{about} · {paper}".replace("\\", "\\\\").replace("_", "\\_").replace("^", "\\^")
+    return " ".join(words.split())

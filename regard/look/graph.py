@@ -1,0 +1,169 @@
+"""The graph of a model unrolled over a sentence: nodes, edges, and the parts that several architectures share.
+
+A node is named for what it is and where: `decoder.2.1` is the second layer's state at the first step,
+`encoder.1.backward.3` the backward state over the third source word, `attend.2` the attention of the second step.
+Source positions count in the order of the sentence as given, also where the model reads it backwards; a node's column
+is the place where it is drawn.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+NodeKind = Literal["word", "vector", "cell", "backward", "forward", "attend", "centre", "add", "layer", "zero"]
+Side = Literal["encoder", "decoder"]
+Role = Literal["input", "word", "recurrent", "start", "keys", "query", "centre", "context", "feeding", "residual"]
+
+
+@dataclass(frozen=True)
+class Node:
+    """One box; `text` may hold subscripts in the manner of `h_{t−1}`."""
+
+    name: str
+    kind: NodeKind
+    text: str
+    side: Side
+    column: int  # encoder from 1 in reading order; decoder from 1, with 0 for what stands before the first step
+    row: float  # from 0 at the bottom
+
+
+@dataclass(frozen=True)
+class Edge:
+    """`source` enters the computation of `target`."""
+
+    source: str
+    target: str
+    role: Role
+
+
+@dataclass(frozen=True)
+class Diagram:
+    """Nodes, edges, and the words that explain them."""
+
+    nodes: dict[str, Node]
+    edges: tuple[Edge, ...]
+    row_labels: tuple[tuple[Side, float, str], ...]
+    notes: tuple[str, ...]  # equations and remarks
+
+    def into(self, target: str) -> set[tuple[str, Role]]:
+        """What feeds a node."""
+        return {(edge.source, edge.role) for edge in self.edges if edge.target == target}
+
+
+class Plan:
+    """A graph that grows, over the words of a source and a target."""
+
+    def __init__(self, source: Sequence[str], target: Sequence[str]) -> None:
+        self.nodes: dict[str, Node] = {}
+        self.edges: list[Edge] = []
+        self.row_labels: list[tuple[Side, float, str]] = []
+        self.notes: list[str] = []
+        self.source, self.target = source, target
+        self.positions = range(1, len(source) + 1)
+        self.steps = range(1, len(target) + 1)
+        self.order = list(self.positions)
+
+    def add(self, name: str, kind: NodeKind, text: str, side: Side, column: int, row: float) -> None:
+        """Put a node at a column and row."""
+        self.nodes[name] = Node(name, kind, text, side, column, row)
+
+    def link(self, source: str, target: str, role: Role) -> None:
+        """Let one node feed another."""
+        self.edges.append(Edge(source, target, role))
+
+    def label(self, side: Side, row: float, text: str) -> None:
+        """Write beside a row what it is."""
+        self.row_labels.append((side, row, text))
+
+    def column(self, position: int) -> int:
+        """Where a source position is read."""
+        return self.order.index(position) + 1
+
+    def read_source(self, reverse: bool = False) -> None:
+        """The source words and their vectors, in reading order; the end token stays last."""
+        if reverse:
+            self.order = [*reversed(self.positions[:-1]), self.positions[-1]]
+        for position, word in zip(self.positions, self.source, strict=True):
+            column = self.column(position)
+            self.add(f"source.{position}", "word", word, "encoder", column, 0)
+            self.add(f"embed.source.{position}", "vector", f"E x_{position}", "encoder", column, 1)
+            self.link(f"source.{position}", f"embed.source.{position}", "input")
+        self.label("encoder", 0, "source, reversed" if reverse else "source")
+        self.label("encoder", 1, "embedding")
+
+    def read_target(self) -> None:
+        """The previous target words and their vectors."""
+        for step, word in zip(self.steps, ["<s>", *self.target[:-1]], strict=True):
+            self.add(f"target.{step}", "word", word, "decoder", step, 0)
+            self.add(f"embed.target.{step}", "vector", f"E y_{step - 1}", "decoder", step, 1)
+            self.link(f"target.{step}", f"embed.target.{step}", "input")
+        self.label("decoder", 0, "previous word")
+        self.label("decoder", 1, "embedding")
+
+    def encode(self, layers: int, cell: str, letter: str, first_row: int = 2) -> list[str]:
+        """A stack that reads in one direction: the names of its top states."""
+        below = "embed.source"
+        for layer in range(1, layers + 1):
+            row = first_row + layer - 1
+            self.encoder_layer(layer, row, letter, numbered=layers > 1)
+            for position in self.positions:
+                self.link(f"{below}.{position}", f"encoder.{layer}.{position}", "input")
+            self.label("encoder", row, layer_name(cell, layer, layers))
+            below = f"encoder.{layer}"
+        return [f"{below}.{position}" for position in self.positions]
+
+    def encoder_layer(self, layer: int, row: float, letter: str, numbered: bool) -> None:
+        """One layer's states, each fed by the one read before it."""
+        for position in self.positions:
+            name = f"encoder.{layer}.{position}"
+            text = state_text(letter, position, layer, numbered)
+            self.add(name, "cell", text, "encoder", self.column(position), row)
+        for before, after in zip(self.order, self.order[1:], strict=False):
+            self.link(f"encoder.{layer}.{before}", f"encoder.{layer}.{after}", "recurrent")
+
+    def both_directions(self, layer: int, row: float, below: str) -> None:
+        """A bidirectional layer: forward states in `row`, backward states in the row above."""
+        for position in self.positions:
+            column = self.column(position)
+            forward, backward = f"encoder.{layer}.forward.{position}", f"encoder.{layer}.backward.{position}"
+            self.add(forward, "forward", f"→h_{position}", "encoder", column, row)
+            self.add(backward, "backward", f"←h_{position}", "encoder", column, row + 1)
+            self.link(f"{below}.{position}", forward, "input")
+            self.link(f"{below}.{position}", backward, "input")
+        for before, after in zip(self.order, self.order[1:], strict=False):
+            self.link(f"encoder.{layer}.forward.{before}", f"encoder.{layer}.forward.{after}", "recurrent")
+            self.link(f"encoder.{layer}.backward.{after}", f"encoder.{layer}.backward.{before}", "recurrent")
+
+    def decoder_layer(self, layer: int, row: float, letter: str, numbered: bool) -> None:
+        """One layer's states over the steps, each fed by the one before it."""
+        for step in self.steps:
+            text = state_text(letter, step, layer, numbered)
+            self.add(f"decoder.{layer}.{step}", "cell", text, "decoder", step, row)
+            if step > 1:
+                self.link(f"decoder.{layer}.{step - 1}", f"decoder.{layer}.{step}", "recurrent")
+
+    def attend(self, row: float, score: str, keys: Sequence[str]) -> None:
+        """The attention of every step over all the keys."""
+        for step in self.steps:
+            self.add(f"attend.{step}", "attend", score, "decoder", step, row)
+            for key in keys:
+                self.link(key, f"attend.{step}", "keys")
+
+    def write(self, row: float, below: str) -> None:
+        """The predicted words."""
+        for step, word in zip(self.steps, self.target, strict=True):
+            self.add(f"output.{step}", "word", word, "decoder", step, row)
+            self.link(f"{below}.{step}", f"output.{step}", "input")
+        self.label("decoder", row, "softmax: next word")
+
+
+def state_text(letter: str, index: int, layer: int, numbered: bool) -> str:
+    """A state's letter with its position and, in a stack, its layer."""
+    return f"{letter}_{index}^{{{layer}}}" if numbered else f"{letter}_{index}"
+
+
+def layer_name(cell: str, layer: int, layers: int) -> str:
+    """The label of a layer's row."""
+    return f"{cell.upper()} {layer}" if layers > 1 else cell.upper()

@@ -1,0 +1,32 @@
+"""Files of pictures: the formats there are, and writing one whole or not at all."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+from regard.errors import ConfigError
+
+
+def check_picture_path(path: str | Path, formats: Sequence[str] = ("png", "svg", "pdf")) -> Path:
+    """The path, if it ends in a format that can be drawn; to be asked before any work is done."""
+    path = Path(path)
+    if path.suffix[1:].lower() not in formats:
+        *others, last = [f".{name}" for name in formats]
+        choice = f"{', '.join(others)} or {last}" if others else last
+        raise ConfigError(f"{path}: this picture is drawn as {choice}: let the name end in that.")
+    if not path.parent.is_dir():
+        raise ConfigError(f"{path}: the folder {path.parent} does not exist: make it, or choose another one.")
+    return path
+
+
+def write_picture(path: Path, content: bytes) -> None:
+    """Write beside and rename over, so that a full disk leaves no half picture."""
+    temporary = path.with_name(f".{path.name}.part")
+    try:
+        temporary.write_bytes(content)
+        os.replace(temporary, path)
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise
