@@ -3,44 +3,45 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable, Iterator, Sequence
+import tempfile
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from os import PathLike
+from dataclasses import replace
 from pathlib import Path
 
 import torch
+from torch.optim import Optimizer
 
-from regard.config import Recipe, load_recipe, with_overrides
+from regard.config import Recipe, TrainingSettings, with_overrides
 from regard.contract import Model
-from regard.errors import ConfigError, ContractError, ModelFolderError
-from regard.folder import Folder, holds_model, load_tensors, model_tensors, read_folder
+from regard.errors import ConfigError, ModelFolderError, TrainingError
+from regard.folder import METRICS, Folder, holds_model, read_json, remove_all
 from regard.process import this_machine, tune_process
 from regard.text.batches import BatchPlan
 from regard.training.checkpoint import Checkpoints, State
 from regard.training.data import Given, Tokenizers, check_valid_is_there, is_toy, open_text, own_valid
+from regard.training.dry_run import DryRun, measure
 from regard.training.finish import finish
 from regard.training.interrupt import Interrupted, Interrupts
-from regard.training.loop import Run, learn, save, seed_of
+from regard.training.loop import Run, learn, save
 from regard.training.optimizer import build_optimizer
-from regard.training.prepare import RUN, Prepared, load_prepared, prepare, save_prepared, save_run
+from regard.training.prepare import Prepared, load_prepared, prepare, save_prepared, save_run
 from regard.training.progress import Log, Reporter, choose_reporter
+from regard.training.start import FilePath, MakeModel, build, check_out, choose_recipe, start_model
 from regard.training.validation import Validator
 from regard.translator import Translator, usable_device
 
-__all__ = ["Given", "Interrupted", "MakeModel", "train"]
-
-MakeModel = Model | Callable[[int, int], Model]
-"""A user's own model, or a function that builds it for the sizes of the source and target vocabularies."""
+__all__ = ["DryRun", "Given", "Interrupted", "MakeModel", "dry_run", "train"]
 
 
 def train(
-    recipe: Recipe | str | PathLike[str] | None = None,
+    recipe: Recipe | FilePath | None = None,
     *,
     train: Given | None = None,
     valid: Given | None = None,
-    out: str | PathLike[str],
+    out: FilePath,
     model: MakeModel | None = None,
-    start_from: str | PathLike[str] | None = None,
+    start_from: FilePath | None = None,
     resume: bool = False,
     overwrite: bool = False,
     device: str = "cpu",
@@ -58,23 +59,44 @@ def train(
     `Interrupted`, a KeyboardInterrupt.
     """
     tune_process(threads)
-    target = usable_device(device)
+    out, target = Path(out), usable_device(device)
     reporter = choose_reporter(progress)
-    out = Path(out)
-    cuda = [target] if target.type == "cuda" else []
     try:
-        with Interrupts() as interrupts, torch.random.fork_rng(devices=cuda), _unless_started(out, interrupts):
+        with Interrupts() as interrupts, _own_random_numbers(target), _tidy(out, interrupts):
             session = _Session(out, target, reporter, interrupts, tensorboard)
             if resume:
                 return session.resume(overrides, model)
-            recipe, folder = _choose_recipe(recipe, start_from, overrides)
-            if train is None:
-                raise ConfigError("no training text was given: name it with --train (or train=).")
-            if valid is None and is_toy(train):
-                valid = own_valid(train)
-            check_valid_is_there(recipe, valid)
+            chosen, folder = choose_recipe(recipe, start_from, overrides)
+            train, valid = _texts(chosen, train, valid)
             check_out(out, overwrite)
-            return session.start(recipe, train, valid, model, folder)
+            return session.start(chosen, train, valid, model, folder)
+    finally:
+        reporter.close()
+
+
+def dry_run(
+    recipe: Recipe | FilePath | None = None,
+    *,
+    train: Given | None = None,
+    valid: Given | None = None,
+    model: MakeModel | None = None,
+    start_from: FilePath | None = None,
+    device: str = "cpu",
+    threads: int | None = None,
+    overrides: Sequence[str] = (),
+    progress: bool = True,
+) -> DryRun:
+    """Read the text and run a few updates, and tell what `train` would skip and take; nothing is kept."""
+    tune_process(threads)
+    target = usable_device(device)
+    reporter = choose_reporter(progress)
+    try:
+        with _own_random_numbers(target), tempfile.TemporaryDirectory(prefix="regard-dry-run-") as scratch:
+            chosen, folder = choose_recipe(recipe, start_from, overrides)
+            train, valid = _texts(chosen, train, valid)
+            prepared = _prepare(chosen, train, valid, folder, Path(scratch) / "training", reporter)
+            built = start_model(prepared, model, folder, reporter)
+            return measure(prepared, built, _plan(prepared, chosen.training), target)
     finally:
         reporter.close()
 
@@ -93,62 +115,63 @@ class _Session:
         self.tensorboard = tensorboard
 
     def start(
-        self, recipe: Recipe, train: Given, valid: Given | None, model: MakeModel | None, start: Folder | None
+        self,
+        recipe: Recipe,
+        train: Given,
+        valid: Given | None,
+        model: MakeModel | None,
+        start_from: Folder | None,
     ) -> Translator:
         """A new training."""
-        text = open_text(train, "train")
-        valid_text = None if valid is None else open_text(valid, "valid")
-        tokenizers = None if start is None else Tokenizers(start.source_tokenizer, start.target_tokenizer)
         fresh = self.out / ".training.part"
         shutil.rmtree(fresh, ignore_errors=True)
-        prepared = prepare(recipe, text, valid_text, fresh, tokenizers, self.reporter)
-        built = start_model(prepared, model, start, self.reporter)
+        prepared = _prepare(recipe, train, valid, start_from, fresh, self.reporter)
+        built = start_model(prepared, model, start_from, self.reporter).to(self.device)
         save_prepared(prepared, fresh)
-        # An older, unfinished training that may be overwritten goes only now, when the new one can begin.
-        shutil.rmtree(self.folder, ignore_errors=True)
-        (self.out / "log.jsonl").unlink(missing_ok=True)
+        # What may be overwritten goes only now, when the new one can begin.
+        remove_all(self.out)
         fresh.rename(self.folder)
-        return self.learn(load_prepared(self.folder), built, State(), own=model is not None)
+        optimizer = build_optimizer(built, recipe.training)
+        return self.learn(load_prepared(self.folder), built, optimizer, State(), own=model is not None)
 
     def resume(self, overrides: Sequence[str], model: MakeModel | None) -> Translator:
         """Go on with the training in `out`."""
         prepared = load_prepared(self.folder)
-        changed = with_overrides(prepared.recipe, overrides)
-        if (changed.model, changed.text) != (prepared.recipe.model, prepared.recipe.text):
-            raise ConfigError("--resume: the model and the text of a training cannot be changed: start a new one.")
-        before = prepared.recipe.training
-        if changed != prepared.recipe:
-            prepared = Prepared(**{**vars(prepared), "recipe": changed})
-            save_run(prepared, self.folder)
-        built = build(prepared, model)
-        state = self._checked_state(prepared, built)
-        ends = [(s.updates, s.epochs, s.budget, s.patience) for s in (before, changed.training)]
-        if ends[0] != ends[1]:
+        before, changed = prepared.recipe, with_overrides(prepared.recipe, overrides)
+        if (changed.model, changed.text) != (before.model, before.text):
+            raise ConfigError("--resume: model and text of a training cannot be changed: start a new one.")
+        prepared = replace(prepared, recipe=changed)
+        built = build(prepared, model).to(self.device)
+        optimizer = build_optimizer(built, changed.training)
+        state = self._load(built, optimizer)
+        if _ends(before.training) != _ends(changed.training):
             state.total, state.stopped_early = None, False
-        elif (state.stopped_early or state.update == state.total) and holds_model(self.out):
+        elif self._is_written(state):
             raise ModelFolderError(
                 f"{self.out}: its training is finished (update {state.update}): to train longer, "
                 f"add --set training.updates={2 * state.update}, or start another with --from {self.out}."
             )
-        return self.learn(prepared, built, state, own=model is not None)
+        if changed != before:
+            save_run(prepared, self.folder)
+        self.reporter.say(f"going on after update {state.update}")
+        return self.learn(prepared, built, optimizer, state, own=model is not None)
 
-    def _checked_state(self, prepared: Prepared, model: Model) -> State:
-        # The optimizer is built again in `learn`; here its state only passes through.
-        model.to(self.device)
-        optimizer = build_optimizer(model, prepared.recipe.training)
+    def _is_written(self, state: State) -> bool:
+        """Whether the model of this very state is in `out`; a crash may have come between the two."""
+        if not (state.stopped_early or state.update == state.total) or not holds_model(self.out):
+            return False
+        return read_json(self.out / METRICS).get("updates") == state.update
+
+    def _load(self, model: Model, optimizer: Optimizer) -> State:
         state, machine = Checkpoints(self.folder).load(model, optimizer)
-        self.optimizer = optimizer
         differences = this_machine(str(self.device)).differences(machine)
         if differences:
             self.reporter.say(f"warning: not the same machine ({differences}): the last bits will differ.")
-        self.reporter.say(f"going on after update {state.update}")
         return state
 
-    def learn(self, prepared: Prepared, model: Model, state: State, own: bool) -> Translator:
+    def learn(self, prepared: Prepared, model: Model, optimizer: Optimizer, state: State, own: bool) -> Translator:
         """Run the loop and write the model folder."""
         settings = prepared.recipe.training
-        model.to(self.device)
-        optimizer = self.optimizer if state.update else build_optimizer(model, settings)
         validator = None
         if prepared.valid is not None:
             pairs = prepared.valid_pairs
@@ -160,12 +183,7 @@ class _Session:
                 settings=settings,
                 model=model,
                 optimizer=optimizer,
-                plan=BatchPlan(
-                    prepared.train,
-                    batch_tokens=settings.batch_tokens,
-                    batch_sentences=settings.batch_sentences,
-                    seed=settings.seed,
-                ),
+                plan=_plan(prepared, settings),
                 validator=validator,
                 state=state,
                 checkpoints=Checkpoints(self.folder),
@@ -178,100 +196,77 @@ class _Session:
             if not state.update:
                 save(run)
             self.interrupts.nothing_to_save = False
-            learn(run)
-            save(run)
-            return finish(run, prepared, own)
+            with _saying_what_is_safe(run):
+                learn(run)
+                save(run)
+                return finish(run, prepared, own)
 
 
-def _choose_recipe(
-    recipe: Recipe | str | PathLike[str] | None, start_from: str | PathLike[str] | None, overrides: Sequence[str]
-) -> tuple[Recipe, Folder | None]:
-    """The recipe; the model and text of a folder to start from take the place of its own."""
-    folder = None if start_from is None else read_folder(Path(start_from))
-    if recipe is None and folder is None:
-        raise ConfigError("no recipe was given: name one (see `regard recipes`), or a model with --from.")
-    if isinstance(recipe, Recipe):
-        chosen = with_overrides(recipe, overrides)
-    elif recipe is not None:
-        chosen = load_recipe(Path(recipe), overrides)
-    else:
-        assert folder is not None
-        chosen = with_overrides(folder.recipe, overrides)
-    if folder is None:
-        return chosen, None
-    return chosen.model_copy(update={"model": folder.recipe.model, "text": folder.recipe.text}), folder
+def _texts(recipe: Recipe, train: Given | None, valid: Given | None) -> tuple[Given, Given | None]:
+    if train is None:
+        raise ConfigError("no training text was given: name it with --train (or train=).")
+    if valid is None and is_toy(train):
+        valid = own_valid(train)
+    check_valid_is_there(recipe, valid)
+    return train, valid
 
 
-def check_out(out: Path, overwrite: bool) -> None:
-    """Refuse a folder that is not free."""
-    if out.exists() and not out.is_dir():
-        raise ModelFolderError(f"{out}: is a file: choose another --out folder.")
-    if overwrite:
-        return
-    if holds_model(out):
-        raise ModelFolderError(
-            f"{out}: holds a model already: choose another --out, add --overwrite, or --resume to train it longer."
-        )
-    if (out / "training" / RUN).exists():
-        raise ModelFolderError(
-            f"{out}: holds an unfinished training: go on with `regard train --resume {out}`, or add --overwrite."
-        )
+def _prepare(
+    recipe: Recipe,
+    train: Given,
+    valid: Given | None,
+    start_from: Folder | None,
+    folder: Path,
+    reporter: Reporter,
+) -> Prepared:
+    tokenizers = None
+    if start_from is not None:
+        tokenizers = Tokenizers(start_from.source_tokenizer, start_from.target_tokenizer)
+    valid_text = None if valid is None else open_text(valid, "valid")
+    return prepare(recipe, open_text(train, "train"), valid_text, folder, tokenizers, reporter)
+
+
+def _plan(prepared: Prepared, settings: TrainingSettings) -> BatchPlan:
+    return BatchPlan(
+        prepared.train,
+        batch_tokens=settings.batch_tokens,
+        batch_sentences=settings.batch_sentences,
+        seed=settings.seed,
+    )
+
+
+def _ends(settings: TrainingSettings) -> tuple[object, ...]:
+    """The settings that say when training ends."""
+    return settings.updates, settings.epochs, settings.budget, settings.patience
 
 
 @contextmanager
-def _unless_started(out: Path, interrupts: Interrupts) -> Iterator[None]:
-    """Leave nothing behind if it ends before the first checkpoint."""
-    there_before = out.exists()
-    training_before = (out / "training").exists()
+def _own_random_numbers(device: torch.device) -> Iterator[None]:
+    """Training seeds torch's generator at each update; the caller's stream of numbers goes on untouched."""
+    with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
+        yield
+
+
+@contextmanager
+def _saying_what_is_safe(run: Run) -> Iterator[None]:
+    """A full or broken disk: the checkpoint before it is whole, so training can go on from there."""
+    try:
+        yield
+    except OSError as error:
+        raise TrainingError(
+            f"{error.filename or run.out}: cannot be written at update {run.state.update} ({error.strerror}); the "
+            f"checkpoint before it is safe: mend that, then `regard train --resume {run.out}`."
+        ) from error
+
+
+@contextmanager
+def _tidy(out: Path, interrupts: Interrupts) -> Iterator[None]:
+    """Leave nothing behind if it ends before there is anything to resume."""
+    out_was_there, training_was_there = out.exists(), (out / "training").exists()
     try:
         yield
     except BaseException:
         shutil.rmtree(out / ".training.part", ignore_errors=True)
-        if interrupts.nothing_to_save and not training_before:
-            shutil.rmtree(out if not there_before else out / "training", ignore_errors=True)
+        if interrupts.nothing_to_save and not training_was_there:
+            shutil.rmtree(out / "training" if out_was_there else out, ignore_errors=True)
         raise
-
-
-def start_model(prepared: Prepared, model: MakeModel | None, start: Folder | None, reporter: Reporter) -> Model:
-    """A model with its first weights: from the seed, from pretrained vectors, or from another model."""
-    built = build(prepared, model)
-    if start is not None:
-        load_tensors(built, start.weights(), start.path)
-    elif model is None:
-        _start_vectors(prepared, built, reporter)
-    parameters = sum(parameter.numel() for parameter in built.parameters())
-    reporter.say(f"{type(built).__name__} with {parameters:,} parameters")
-    return built
-
-
-def build(prepared: Prepared, model: MakeModel | None) -> Model:
-    """The recipe's model, or the user's own; weights drawn from the seed."""
-    source, target = prepared.tokenizers.source.size, prepared.tokenizers.target.size
-    torch.manual_seed(seed_of(prepared.recipe.training.seed, 0))
-    if model is None:
-        from regard.models import build_model
-
-        return build_model(prepared.recipe.model, source, target)
-    built = model if isinstance(model, Model) else model(source, target)
-    if not isinstance(built, Model):
-        raise ContractError(f"{type(built).__name__} is no regard.contract.Model: derive it from that class.")
-    if built.vocabulary_size != target:
-        raise ContractError(
-            f"the model has {built.vocabulary_size} output words, the target vocabulary {target}: "
-            "pass model=lambda source, target: YourModel(source, target), which is called with the right sizes."
-        )
-    return built
-
-
-@torch.no_grad()
-def _start_vectors(prepared: Prepared, model: Model, reporter: Reporter) -> None:
-    """Put pretrained vectors into the embeddings, for the pieces that have one."""
-    settings = prepared.recipe.model
-    tensors = model_tensors(model)
-    for side, path in (("source", settings.source_vectors), ("target", settings.target_vectors)):
-        if path is None:
-            continue
-        from regard.text.vectors import read_vectors
-
-        tokenizer = prepared.tokenizers.source if side == "source" else prepared.tokenizers.target
-        raise NotImplementedError((tokenizer, tensors, read_vectors, reporter, side))

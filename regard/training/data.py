@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from itertools import chain
 from os import PathLike, fspath
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, TypeGuard, Union
+from typing import TYPE_CHECKING, Any, Literal, TypeGuard, Union, cast
 
 from regard.config import Recipe
 from regard.errors import ConfigError, DataError
@@ -57,7 +57,7 @@ def open_text(given: Given, split: Split) -> Text:
         source, target = (Path(fspath(part)) for part in given)  # type: ignore[arg-type]  # checked above
         return Text(f"{source.name}, {target.name}", lambda: read_pairs(source, target))
     # What can be read only once is kept; a list, or an object that starts anew at each `iter`, is not copied.
-    again: Iterable[Any] = list(given) if isinstance(given, Iterator) else given
+    again = list(given) if isinstance(given, Iterator) else cast(Iterable[Any], given)
     return Text("pairs from Python", lambda: map(_as_pair, again))
 
 

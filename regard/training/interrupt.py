@@ -44,4 +44,4 @@ class Interrupts:
             raise KeyboardInterrupt
         self.requested = True
         if self.nothing_to_save:
-            raise Interrupted("stopped before the first update: nothing was saved, so start it again.", False)
+            raise Interrupted("stopped before an update was made: start it again with the same command.", False)

@@ -1,0 +1,188 @@
+"""`regard train`: its options, and which file belongs to which of them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from regard.config import recipe_names
+from regard.errors import ConfigError
+
+ONE_FILE = (".tsv", ".tsv.gz")
+
+
+def train(
+    words: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="[RECIPE]",
+            help="A recipe's name (see `regard recipes`) or its .toml file; comes before the options.",
+            show_default=False,
+        ),
+    ] = None,
+    train: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--train",
+            metavar="SOURCE [TARGET]",
+            help="The text to learn from: two aligned files, one TSV file, or toy:NAME[:PAIR[:COUNT]].",
+            show_default=False,
+        ),
+    ] = None,
+    valid: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--valid",
+            metavar="SOURCE [TARGET]",
+            help="The text to validate on, alike; an embedded corpus brings its own.",
+            show_default=False,
+        ),
+    ] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(metavar="DIR", help="The model folder to write.", show_default=False),
+    ] = None,
+    changes: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set",
+            metavar="KEY=VALUE",
+            help="Change a field of the recipe, such as training.learning_rate=3e-4; may be repeated.",
+            show_default=False,
+        ),
+    ] = None,
+    resume: Annotated[
+        Path | None,
+        typer.Option(metavar="DIR", help="Go on with the training in this folder.", show_default=False),
+    ] = None,
+    start_from: Annotated[
+        Path | None,
+        typer.Option(
+            "--from",
+            metavar="MODEL",
+            help="Fine-tune this model: start from its pieces and weights.",
+            show_default=False,
+        ),
+    ] = None,
+    dry_run: Annotated[
+        bool,
+        typer.Option("--dry-run", help="Only tell what would be skipped, and the memory and time it takes."),
+    ] = False,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the model that is in --out.")] = False,
+    device: Annotated[str, typer.Option(help="Where to compute: cpu, cuda, cuda:1, …")] = "cpu",
+    threads: Annotated[
+        int | None, typer.Option(help="CPU threads (default: all cores).", min=1, show_default=False)
+    ] = None,
+    seed: Annotated[
+        int | None, typer.Option(help="The same as --set training.seed=N.", min=0, show_default=False)
+    ] = None,
+    tensorboard: Annotated[
+        bool, typer.Option("--tensorboard", help="Also write TensorBoard events, into DIR/tensorboard.")
+    ] = False,
+) -> None:
+    """Train a model from a recipe, or go on with one.
+
+    \b
+    regard train bahdanau --train corpus.de corpus.en --valid dev.de dev.en --out models/de-en
+    regard train luong --train toy:phrases:en-fr --out models/toy --set training.budget=3m
+    regard train --resume models/de-en
+
+    Ctrl-C saves and stops; --resume goes on exactly where it was.
+    """
+    recipe, train_files, valid_files = assign(
+        words or [], train or [], valid or [], needs_recipe=start_from is None and resume is None
+    )
+    overrides = [*(changes or []), *([] if seed is None else [f"training.seed={seed}"])]
+    train_text, valid_text = _text(train_files), _text(valid_files)
+    if resume is not None:
+        _only_resume(recipe, train_files, valid_files, out, start_from, dry_run or overwrite)
+    elif out is None and not dry_run:
+        raise ConfigError("no folder was given for the model: name one with --out.")
+    from regard import training
+
+    if dry_run:
+        report = training.dry_run(
+            recipe,
+            train=train_text,
+            valid=valid_text,
+            start_from=start_from,
+            device=device,
+            threads=threads,
+            overrides=overrides,
+        )
+        typer.echo("\n".join(report.lines()))
+        return
+    try:
+        training.train(
+            recipe,
+            train=train_text,
+            valid=valid_text,
+            out=resume or out or Path(),
+            start_from=start_from,
+            resume=resume is not None,
+            overwrite=overwrite,
+            device=device,
+            threads=threads,
+            overrides=overrides,
+            tensorboard=tensorboard,
+        )
+    except training.Interrupted as interrupted:
+        typer.echo(str(interrupted), err=True)
+        raise typer.Exit(0 if interrupted.saved else 130) from None
+
+
+def _only_resume(
+    recipe: str | None,
+    train: list[str],
+    valid: list[str],
+    out: Path | None,
+    start_from: Path | None,
+    flags: bool,
+) -> None:
+    """With --resume, recipe, text and folder are known already."""
+    if recipe or train or valid or out or start_from or flags:
+        raise ConfigError(
+            "--resume knows its recipe, text and folder: give only --set, --device and --threads with it."
+        )
+
+
+def _text(files: list[str]) -> str | tuple[str, str] | None:
+    if not files:
+        return None
+    return files[0] if len(files) == 1 else (files[0], files[1])
+
+
+def assign(
+    words: list[str], train: list[str], valid: list[str], *, needs_recipe: bool
+) -> tuple[str | None, list[str], list[str]]:
+    """Recipe, training files and validation files.
+
+    An option of the command line takes one value, so in `--train a.de a.en --valid b.de b.en` the second file of
+    each arrives among the free words, in order, with the recipe. A text that is one file (toy:…, *.tsv) takes
+    none; each other option that was given takes one. `--train a.de --train a.en` says the same without any rule.
+    """
+    free = list(words)
+    place = next((place for place, word in enumerate(free) if _is_recipe(word)), 0 if needs_recipe else None)
+    recipe = free.pop(place) if free and place is not None else None
+    taking = [files for files in (train, valid) if len(files) == 1 and not _is_one_file(files[0])]
+    if len(free) not in (0, len(taking)):
+        raise ConfigError(
+            f"{' '.join(free)}: it is not clear which of --train and --valid this belongs to: give each of them two "
+            "files, or one that ends in .tsv, or write --train SOURCE --train TARGET."
+        )
+    extended = {id(files): [*files, extra] for files, extra in zip(taking, free, strict=False)}
+    train, valid = extended.get(id(train), train), extended.get(id(valid), valid)
+    for name, files in (("--train", train), ("--valid", valid)):
+        if len(files) > 2:
+            raise ConfigError(f"{name} {' '.join(files)}: at most two files: the source and the target.")
+    return recipe, train, valid
+
+
+def _is_recipe(word: str) -> bool:
+    return word.endswith(".toml") or word in recipe_names()
+
+
+def _is_one_file(text: str) -> bool:
+    return text.startswith("toy:") or text.endswith(ONE_FILE)
