@@ -86,7 +86,9 @@ def beam_search(decoding: Decoding) -> list[list[Hypothesis]]:
         total = live.total
         if stay is not None:
             total, done = total.index_select(0, stay), done.index_select(0, stay)
-    return decoding.hypotheses([ends[: settings.n_best] for ends in pool.endings])
+    found = decoding.hypotheses([ends[: settings.n_best] for ends in pool.endings])
+    # scores are now sums in double precision, which may order near ties anew
+    return [sorted(hypotheses, key=lambda each: (not each.finished, -each.score)) for hypotheses in found]
 
 
 def rank(scores: Scores, total: Tensor, beam: int) -> Ranked:

@@ -30,7 +30,8 @@ def sample(decoding: Decoding) -> list[list[Hypothesis]]:
 
 def draw(logits: Tensor, chance: Tensor, settings: SearchSettings) -> Tensor:
     """The tokens (N,) that uniform numbers (N,) in [0, 1) pick from logits (N, V)."""
-    likely, ids = (logits / settings.temperature).sort(dim=-1, descending=True, stable=True)
+    below_best = logits - logits.amax(-1, keepdim=True)  # at most 0, so that no temperature overflows
+    likely, ids = (below_best / settings.temperature).sort(dim=-1, descending=True, stable=True)
     if settings.top_k:
         likely, ids = likely[:, : settings.top_k], ids[:, : settings.top_k]
     probabilities = likely.softmax(-1)

@@ -22,6 +22,12 @@ def test_draws_have_the_probabilities_of_the_softmax() -> None:
         torch.testing.assert_close(share, (logits / temperature).softmax(-1), atol=1e-3, rtol=0)
 
 
+def test_the_coldest_temperature_is_greedy() -> None:
+    logits = torch.randn(50, 30, generator=torch.Generator().manual_seed(0))
+    chance = torch.linspace(0, 1 - 1e-12, 50, dtype=torch.float64)
+    assert torch.equal(draw(logits, chance, settings(temperature=1e-40)), logits.argmax(-1))
+
+
 def test_top_k_and_top_p_keep_the_likeliest_alone() -> None:
     logits = torch.tensor([0.4, 0.3, 0.2, 0.1]).log().expand(1000, 4)
     chance = torch.linspace(0, 1 - 1e-12, 1000, dtype=torch.float64)
