@@ -2,7 +2,8 @@
 
 Encoder on the left, decoder on the right, time to the right, depth upwards. What a decoder column computes goes
 straight up; attention stands to the left of its column, so that nothing has to go around it. The keys run along one
-rail that every attention taps. Lines are orthogonal; each role has its own lane beside a column and its own port on a box.
+rail that every attention taps. Lines are orthogonal; each role has its own lane beside a column and its own port on a
+box.
 """
 
 from __future__ import annotations

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
-from itertools import combinations
+from itertools import combinations, pairwise
 from xml.etree import ElementTree
 
 import pytest
@@ -112,7 +112,8 @@ def test_the_textbook_variant_attends_before_the_step() -> None:
 def test_the_recipe_attention_has_one_layer_and_no_feeding() -> None:
     diagram = graph("attention")
     assert ("decoder.1.2", "query") in diagram.into("attend.2")
-    assert "decoder.2.1" not in diagram.nodes and "feeding" not in roles(diagram)
+    assert "decoder.2.1" not in diagram.nodes
+    assert "feeding" not in roles(diagram)
 
 
 def test_only_local_p_predicts_the_centre_of_its_window() -> None:
@@ -126,7 +127,8 @@ def test_only_local_p_predicts_the_centre_of_its_window() -> None:
 
 def test_gnmt_asks_with_the_bottom_layer_and_adds_residuals_from_the_third() -> None:
     diagram = graph("gnmt")
-    assert "encoder.8.1" in diagram.nodes and "encoder.9.1" not in diagram.nodes
+    assert "encoder.8.1" in diagram.nodes
+    assert "encoder.9.1" not in diagram.nodes
     assert ("decoder.1.1", "query") in diagram.into("attend.2")
     assert ("zero", "query") in diagram.into("attend.1")
     fed = {edge.target for edge in diagram.edges if edge.source == "attend.2" and edge.role == "context"}
@@ -177,7 +179,7 @@ def test_boxes_do_not_overlap_and_no_line_runs_through_a_box(case: str) -> None:
         if edge.role == "keys":
             continue
         points = drawing.route(edge)
-        for (x1, y1), (x2, y2) in zip(points, points[1:], strict=False):
+        for (x1, y1), (x2, y2) in pairwise(points):
             assert x1 == x2 or y1 == y2, edge  # lines are orthogonal
             for name, box in drawing.boxes.items():
                 if name in (edge.source, edge.target):
@@ -195,7 +197,7 @@ def test_lines_of_different_roles_never_lie_on_each_other(case: str) -> None:
     for edge in diagram.edges:
         if edge.role != "keys":
             points = drawing.route(edge)
-            pieces += [(edge, *sorted(pair)) for pair in zip(points, points[1:], strict=False)]
+            pieces += [(edge, *sorted(pair)) for pair in pairwise(points)]
     for (edge, a, b), (other, c, d) in combinations(pieces, 2):
         if {edge.role, other.role} <= {"query", "centre"} or edge.role == other.role:
             continue
@@ -217,9 +219,12 @@ def test_the_svg_is_well_formed_legible_and_inside_its_page(case: str) -> None:
         x = float(text.attrib["x"])
         left = {"inside": x - room / 2, "small": x - room / 2, "label encoder-label": x - room}
         start = left.get(text.attrib["class"], x)
-        assert start >= 0 and start + room <= width and 0 < float(text.attrib["y"]) < height
+        assert start >= 0
+        assert start + room <= width
+        assert 0 < float(text.attrib["y"]) < height
     assert "prefers-color-scheme: dark" in svg
-    assert "<script" not in svg and "href" not in svg
+    assert "<script" not in svg
+    assert "href" not in svg
 
 
 def test_a_users_words_are_escaped_cut_and_never_taken_for_subscripts() -> None:

@@ -64,7 +64,10 @@ def test_no_label_is_cut_off(words: list[str]) -> None:
     for axes in figure.axes:
         for label in (*axes.get_xticklabels(), *axes.get_yticklabels()):
             box = label.get_window_extent()
-            assert box.x0 >= 0 and box.y0 >= 0 and box.x1 <= width and box.y1 <= height
+            assert box.x0 >= 0
+            assert box.y0 >= 0
+            assert box.x1 <= width
+            assert box.y1 <= height
 
 
 def test_global_state_of_matplotlib_is_left_alone(found: Translation, tmp_path: Path) -> None:

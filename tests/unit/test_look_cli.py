@@ -1,0 +1,156 @@
+"""`regard look` and `regard diagram` as a user meets them, with a small untrained model."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+import torch
+from rich.cells import cell_len
+
+from regard.cli import main
+from regard.config import check_recipe
+from regard.folder import model_tensors, write_folder
+from regard.models import build_model
+from regard.text.tokenizer import Tokenizer
+
+LINES = ["the small house", "a green tree stands here", "the cat saw a small dog", "작은 고양이"] * 3
+
+
+def write_model(folder: Path, kind: str, model_class: str | None = None) -> Path:
+    table = {
+        "model": {"kind": kind, "embedding_size": 8, "hidden_size": 12},
+        "text": {"vocabulary_size": 320, "joint": True, "min_frequency": 1},
+        "training": {"updates": 1},
+        "search": {"max_length_extra": 4, "max_length_ratio": 1.0},
+    }
+    recipe = check_recipe(table, "test")
+    tokenizer = Tokenizer.train(LINES, recipe.text)
+    torch.manual_seed(1)
+    write_folder(
+        folder,
+        recipe=recipe,
+        source_tokenizer=tokenizer,
+        target_tokenizer=tokenizer,
+        weights=model_tensors(build_model(recipe.model, tokenizer.size, tokenizer.size)),
+        metrics={},
+        card="a test",
+        model_class=model_class,
+    )
+    return folder
+
+
+@pytest.fixture(scope="module")
+def models(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    folder = tmp_path_factory.mktemp("models")
+    return {kind: write_model(folder / kind, kind) for kind in ("bahdanau", "seq2seq", "gnmt")}
+
+
+def test_look_prints_the_translation_and_a_matrix_of_words(
+    models: dict[str, Path], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["look", str(models["bahdanau"]), "the small house", "--reference", "작은 고양이"]) == 0
+    lines = capsys.readouterr().out.split("\n")
+    assert lines[0] == "작은 고양이"
+    assert "the" in lines[2]
+    assert "house" in lines[2]
+    assert [line.split(" ")[0] for line in lines[3:5]] == ["작은", "고양이"]
+    assert "\x1b" not in "".join(lines)
+    assert max(map(cell_len, lines)) <= 80
+
+
+def test_a_terminal_that_knows_only_ascii_gets_digits(
+    models: dict[str, Path], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("rich.console.Console.encoding", property(lambda console: "ascii"))
+    assert main(["look", str(models["bahdanau"]), "the small house", "--reference", "a tree"]) == 0
+    assert capsys.readouterr().out.isascii()
+
+
+def test_json_holds_rows_that_sum_to_one_over_the_pieces(
+    models: dict[str, Path], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["look", str(models["gnmt"]), "the small house", "--reference", "a dog", "--json", "--pieces"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["columns"][-1] == found["rows"][-1] == "</s>"
+    assert len(found["weights"]) == len(found["rows"])
+    assert all(sum(row) == pytest.approx(1, abs=1e-4) for row in found["weights"])
+    assert main(["look", str(models["gnmt"]), "the small house", "--reference", "a dog", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert (found["columns"], found["rows"]) == (["the", "small", "house"], ["a", "dog"])
+
+
+@pytest.mark.parametrize("suffix", ["png", "svg", "pdf"])
+def test_a_picture_is_written_and_the_translation_printed(
+    models: dict[str, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str], suffix: str
+) -> None:
+    picture = tmp_path / f"map.{suffix}"
+    assert main(["look", str(models["bahdanau"]), "the cat", "--reference", "le chat", "-o", str(picture)]) == 0
+    out, err = capsys.readouterr()
+    assert out == "le chat\n"
+    assert err == f"wrote {picture}\n"
+    assert picture.stat().st_size > 1000
+
+
+def test_looking_without_a_reference_translates(models: dict[str, Path], capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["look", str(models["bahdanau"]), "the small house", "--json", "--beam", "1"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["source"] == "the small house"
+    assert found["rows"] == found["text"].split()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["look", "{seq2seq}", "the cat"], "a seq2seq model has no attention to look at: train one that has"),
+        (["look", "{seq2seq}", "the cat", "--reference", "le chat"], "has no attention"),
+        (["look", "{bahdanau}", "  "], "the sentence is empty"),
+        (["look", "{bahdanau}", "the cat", "--reference", ""], "--reference is empty"),
+        (["look", "{bahdanau}", "the cat", "--output", "map.gif"], ".png, .svg or .pdf"),
+        (["look", "{bahdanau}", "the cat", "--output", "nowhere/map.png"], "the folder nowhere does not exist"),
+        (["look", "nowhere", "the cat"], "no such model folder"),
+        (["diagram", "luonk"], "did you mean 'luong'?"),
+        (["diagram", "luong", "--source", ""], "0 words"),
+        (["diagram", "luong", "--target", "a b c d e f g h i"], "--target"),
+        (["diagram", "luong", "--output", "model.png"], "drawn as .svg"),
+        (["diagram", "luong", "--set", "model.windov=global"], "did you mean 'window'?"),
+        (["diagram", "{empty}"], "holds no model"),
+    ],
+)
+def test_mistakes_are_one_line_and_exit_2(
+    models: dict[str, Path],
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    arguments: list[str],
+    message: str,
+) -> None:
+    (tmp_path / "empty").mkdir()
+    monkeypatch.chdir(tmp_path)
+    places = {kind: str(path) for kind, path in models.items()} | {"empty": str(tmp_path / "empty")}
+    assert main([argument.format(**places) for argument in arguments]) == 2
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert message in err
+    assert err.count("\n") == 1
+    assert [path.name for path in tmp_path.iterdir()] == ["empty"]
+
+
+def test_a_diagram_of_a_recipe_and_of_a_trained_model(
+    models: dict[str, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["diagram", str(models["gnmt"]), "--source", "작은 고양이", "--target", "a cat"]) == 0
+    drawn = capsys.readouterr().out
+    assert "고양이" in drawn
+    assert "LSTM 8" in drawn
+    target = tmp_path / "luong.svg"
+    assert main(["diagram", "luong", "--set", "model.window=local-m", "-o", str(target)]) == 0
+    assert "local-m" in target.read_text("utf-8")
+    assert capsys.readouterr().out == ""
+
+
+def test_a_users_own_class_cannot_be_drawn(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = write_model(tmp_path / "own", "bahdanau", model_class="mine.Model")
+    assert main(["diagram", str(folder)]) == 2
+    assert "your own class mine.Model" in capsys.readouterr().err
