@@ -6,15 +6,16 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from regard.text.toy.pairs import SPLITS, AlignedPair, check_split, length_bounds
-from regard.text.toy.phrases import english, french, german
+from regard.text.toy.phrases import english, french, german, korean
 from regard.text.toy.phrases.grammar import Grammar
 from regard.text.toy.phrases.tokens import Token, link
 from regard.text.toy.phrases.trees import Sentence
 
-PAIRS = ("en-fr", "en-de")
+PAIRS = ("en-fr", "en-de", "en-ko")
 RENDERERS: dict[str, Callable[[Sentence], list[Token]]] = {
     "fr": french.sentence,
     "de": german.sentence,
+    "ko": korean.sentence,
 }
 LENGTHS = (3, 60)
 LONG_LENGTHS = (40, 60)

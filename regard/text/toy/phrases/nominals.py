@@ -105,7 +105,8 @@ def noun_phrase(
     elif (
         role == "subject" and "animate" in tags and can_be_narrowed(phrase) and source.chance(0.06, "place-of-subject")
     ):
-        phrase.place = Place(noun_phrase(source, NOUNS_BY_TAG["place"], "place", definite=True), source.part())
+        places = NOUNS_BY_TAG["place" if "person" in tags else "outdoor"]
+        phrase.place = Place(noun_phrase(source, places, "place", definite=True), source.part())
     return phrase
 
 

@@ -90,25 +90,25 @@ bicycle        | machine                              | vélo m             | Fa
 door           | closed part                          | porte f            | Tür f Türen               | 문 개
 window         | closed part                          | fenêtre f          | Fenster n Fenster         | 창문 개
 tree           | scenery                              | arbre m            | Baum m Bäume              | 나무 그루
-house          | place own scenery building home      | maison f           | Haus n Häuser             | 집 채
+house          | place own scenery building home town | maison f           | Haus n Häuser             | 집 채
 garden         | place own outdoor                    | jardin m           | Garten m Gärten           | 정원 곳
-school         | place own building sight             | école f            | Schule f Schulen          | 학교 곳
+school         | place own building sight town | école f            | Schule f Schulen          | 학교 곳
 park           | place sight outdoor                  | parc m             | Park m Parks              | 공원 곳
-market         | place sight outdoor                  | marché m           | Markt m Märkte            | 시장 곳
-station        | place                                | gare f             | Bahnhof m Bahnhöfe        | 역 곳
-village        | place own sight home outdoor         | village m          | Dorf n Dörfer             | 마을 곳
-city           | place own sight home                 | ville f            | Stadt f Städte            | 도시 곳
-museum         | place sight                          | musée m            | Museum n Museen           | 박물관 곳
+market         | place sight outdoor town | marché m           | Markt m Märkte            | 시장 곳
+station        | place town | gare f             | Bahnhof m Bahnhöfe        | 역 곳
+village        | place own sight home outdoor town | village m          | Dorf n Dörfer             | 마을 곳
+city           | place own sight home town | ville f            | Stadt f Städte            | 도시 곳
+museum         | place sight town | musée m            | Museum n Museen           | 박물관 곳
 kitchen        | place own room                       | cuisine f          | Küche f Küchen            | 부엌 곳
-restaurant     | place                                | restaurant m       | Restaurant n Restaurants  | 식당 곳
-library        | place sight                          | bibliothèque f     | Bibliothek f Bibliotheken | 도서관 곳
-hospital       | place sight                          | hôpital m hôpitaux | Krankenhaus n Krankenhäuser | 병원 곳
+restaurant     | place town | restaurant m       | Restaurant n Restaurants  | 식당 곳
+library        | place sight town | bibliothèque f     | Bibliothek f Bibliotheken | 도서관 곳
+hospital       | place sight town | hôpital m hôpitaux | Krankenhaus n Krankenhäuser | 병원 곳
 forest         | place scenery home outdoor           | forêt f            | Wald m Wälder             | 숲 곳
-church         | place scenery building sight         | église f           | Kirche f Kirchen          | 교회 곳
+church         | place scenery building sight town | église f           | Kirche f Kirchen          | 교회 곳
 office         | place own room                       | bureau m bureaux   | Büro n Büros              | 사무실 곳
 room           | place own room                       | chambre f          | Zimmer n Zimmer           | 방 개
-hotel          | place building home                  | hôtel m            | Hotel n Hotels            | 호텔 곳
-castle         | place scenery building sight home    | château m châteaux | Schloss n Schlösser       | 성 곳
+hotel          | place building home town | hôtel m            | Hotel n Hotels            | 호텔 곳
+castle         | place scenery building sight home town | château m châteaux | Schloss n Schlösser       | 성 곳
 island         | place sight scenery home outdoor     | île f              | Insel f Inseln            | 섬 곳
 beach          | place outdoor                        | plage f            | Strand m Strände          | 해변 곳
 """

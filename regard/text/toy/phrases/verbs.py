@@ -17,7 +17,7 @@ cry cried      | intransitive | person  | somewhere unwilled | pleurer     | wei
 sing sang      | intransitive | person  | well with somewhere | chanter     | singen singt gesungen               | 노래하다
 dance          | intransitive | person  | well with somewhere | danser      | tanzen tanzt getanzt                | 춤추다
 work           | intransitive | person  | well with somewhere manner | travailler | arbeiten arbeitet gearbeitet   | 일하다
-swim swam      | intransitive | animate | well                | nager       | schwimmen schwimmt geschwommen sein | 수영하다
+swim swam      | intransitive | person  | well                | nager       | schwimmen schwimmt geschwommen sein | 수영하다
 wait           | intransitive | animate | somewhere command   | attendre    | warten wartet gewartet              | 기다리다
 arrive         | intransitive | person  |                     | arriver     | an|kommen kommt gekommen sein       | 도착하다
 leave left     | intransitive | person  | with                | partir      | weg|gehen geht gegangen sein        | 떠나다
@@ -27,7 +27,7 @@ run ran        | intransitive | animate | somewhere           | courir      | la
 travel travelled | intransitive | person | with               | voyager     | reisen reist gereist sein           | 여행하다
 come_back came | intransitive | person  |                     | revenir     | zurück|kommen kommt gekommen sein   | 돌아오다
 live           | located      | person  | state timeless | habiter     | wohnen wohnt gewohnt                | 살다
-stay           | located      | person  | with                | rester      | bleiben bleibt geblieben sein       | 머무르다
+stay           | located      | person  | with                | rester      | bleiben bleibt geblieben sein       | 머무르다 르
 go went        | goal         | person  | with command        | aller       | gehen geht gegangen sein            | 가다
 see saw        | transitive   | animate : person animal scenery vehicle |  | voir | sehen sieht gesehen            | 보다
 eat ate        | transitive   | person : food | manner with somewhere | manger | essen isst gegessen                | 먹다
@@ -48,7 +48,7 @@ invite         | transitive   | person : person | command       | inviter     | 
 open           | transitive   | person : closed | manner command | ouvrir     | auf|machen macht gemacht            | 열다
 close          | transitive   | person : closed | manner command | fermer     | zu|machen macht gemacht             | 닫다
 clean          | transitive   | person : room building | manner command | nettoyer | putzen putzt geputzt           | 청소하다
-prepare        | transitive   | person : dish  | manner command with | préparer | vor|bereiten bereitet bereitet    | 준비하다
+prepare        | transitive   | person : dish  | manner command with | préparer | zu|bereiten bereitet bereitet    | 준비하다
 carry carried  | transitive   | person : thing | manner command | porter      | tragen trägt getragen               | 옮기다
 listen_to      | transitive   | person : sound | manner command with | écouter | hören hört gehört                  | 듣다 ㄷ
 learn          | transitive   | person : verse | manner         | apprendre   | lernen lernt gelernt                | 배우다
@@ -56,8 +56,8 @@ forget forgot  | transitive   | person : thing | definite unwilled | oublier    
 lose lost      | transitive   | person : thing | definite unwilled | perdre      | verlieren verliert verloren         | 잃어버리다
 paint          | transitive   | person : scenery animal | command manner | peindre | malen malt gemalt             | 그리다
 repair         | transitive   | person : machine vehicle | command | réparer | reparieren repariert repariert     | 고치다
-drive drove    | transitive   | person : vehicle | manner definite | conduire | fahren fährt gefahren              | 운전하다
-wear wore      | transitive   | person : clothing | state       | porter      | tragen trägt getragen               | 입다
+drive drove    | transitive   | person : vehicle | definite | conduire | fahren fährt gefahren              | 운전하다
+wear wore      | transitive   | person : clothing | state timeless | porter      | tragen trägt getragen               | 입다 고_있다
 know knew      | transitive   | person : person | state definite timeless | connaître | kennen kennt gekannt                | 알다
 have had       | transitive   | person : thing vehicle animal | state timeless | avoir | haben hat gehabt                  | 가지다 고_있다
 follow         | transitive   | animate : animal person |  unwilled | suivre      | folgen folgt gefolgt sein           | 따라가다

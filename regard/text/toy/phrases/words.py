@@ -7,9 +7,9 @@ from dataclasses import dataclass
 _ADJECTIVES = """
 big         | thing food vehicle place animal closed | grand grande before           | groß        | 크다
 small       | thing food vehicle place animal closed machine | petit petite before | klein      | 작다
-old         | vehicle place machine clothing furniture closed attributive | vieux vieille before | alt   | 오래된
+old         | vehicle town machine clothing furniture closed attributive | vieux vieille before | alt   | 오래된
 aged=old    | adult animal                        | vieux vieille before          | alt         | 나이가_많다
-young       | adult                               | jeune jeune before            | jung        | 젊다
+young       | adult attributive                   | jeune jeune before            | jung        | 젊다
 beautiful   | place scenery clothing sound text    | beau belle before             | schön       | 아름답다 ㅂ
 new         | thing vehicle machine attributive   | nouveau nouvelle before       | neu         | 새
 long        | text sound                          | long longue before            | lang        | 길다
@@ -46,8 +46,8 @@ dangerous   | vehicle                             | dangereux dangereuse        
 _ADVERBS = """
 slowly       | manner    | lentement          | langsam        | 천천히
 quickly      | manner    | rapidement         | schnell        | 빨리
-carefully    | manner    | soigneusement      | sorgfältig     | 꼼꼼하게
-quietly      | manner    | tranquillement     | ruhig          | 조용히
+calmly       | manner    | calmement          | ruhig          | 차분하게
+quietly      | manner    | silencieusement    | leise          | 조용히
 well         | well      | bien               | gut            | 잘
 always       | frequency | toujours           | immer          | 항상
 often        | frequency | souvent            | oft            | 자주
