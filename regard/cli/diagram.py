@@ -43,7 +43,7 @@ def diagram(
         check_picture_path(output, ["svg"])
     read = with_overrides(_recipe_of(recipe), settings or ())
     graph = build_diagram(read.model, source, target)
-    svg = draw_diagram(graph, Path(recipe).resolve().stem, _subtitle(read))
+    svg = draw_diagram(graph, Path(recipe).resolve().name.removesuffix(".toml"), _subtitle(read))
     if output is None:
         typer.echo(svg, nl=False)
     else:
@@ -77,6 +77,4 @@ def _subtitle(recipe: "Recipe") -> str:
     model = recipe.model
     about = recipe.description.rstrip(".") or model.title
     paper = recipe.paper or model.paper
-    # The marks of subscripts have no meaning in a user's own words.
-    words = f"{about} · {paper}".replace("\\", "\\\\").replace("_", "\\_").replace("^", "\\^")
-    return " ".join(words.split())
+    return " ".join(f"{about} · {paper}".split())

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 from regard.config import BahdanauSettings, GnmtSettings, LuongSettings, ModelConfig, Seq2SeqSettings
 from regard.errors import ConfigError
-from regard.look.graph import Diagram, Edge, Plan, layer_name
+from regard.look.graph import Diagram, Edge, Plan, layer_name, literal
 
 MOST_WORDS = 8
 END = "</s>"
@@ -39,8 +39,7 @@ def _words(text: str, side: str) -> list[str]:
             f"the {side} sentence has {len(words)} words: a diagram is legible with 1 to {MOST_WORDS}; "
             f"give a sentence of that length with --{side}."
         )
-    # A user's own underscore or brace is not the mark-up of a subscript.
-    return [word.replace("\\", "\\\\").replace("_", "\\_").replace("^", "\\^") for word in words]
+    return [literal(word) for word in words]
 
 
 def _formula(score: str, query: str, key: str) -> str:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from html import escape
 from itertools import groupby
 
-from regard.look.graph import Diagram, Edge, Node
+from regard.look.graph import Diagram, Edge, Node, literal
 from regard.look.svg import (
     CORNER,
     ROLE_NAMES,
@@ -41,7 +41,7 @@ LINE_HEIGHT = 24
 
 def draw_diagram(diagram: Diagram, title: str, subtitle: str = "") -> str:
     """The SVG text of a diagram."""
-    return _Drawing(diagram).svg(title, subtitle)
+    return Drawing(diagram).svg(literal(title), literal(subtitle))
 
 
 @dataclass(frozen=True)
@@ -70,7 +70,7 @@ class _Box:
         return self.y + self.height / 2
 
 
-class _Drawing:
+class Drawing:
     """The geometry of one diagram."""
 
     def __init__(self, diagram: Diagram) -> None:
@@ -279,7 +279,7 @@ class _Drawing:
             return (
                 shape
                 + text_element(box.x, box.y - 3, step, "inside")
-                + text_element(box.x, box.y + 12, node.text.replace("_", "\\_"), "small")
+                + text_element(box.x, box.y + 12, literal(node.text), "small")
             )
         text = fit(node.text, box.width - 12) if node.kind == "word" else node.text
         return shape + text_element(box.x, box.y + 5, text, "inside")

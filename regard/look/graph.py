@@ -159,6 +159,11 @@ class Plan:
         self.label("decoder", row, "softmax: next word")
 
 
+def literal(text: str) -> str:
+    """A user's own words, in which an underscore or a caret marks no subscript or superscript."""
+    return text.replace("\\", "\\\\").replace("_", "\\_").replace("^", "\\^")
+
+
 def state_text(letter: str, index: int, layer: int, numbered: bool) -> str:
     """A state's letter with its position and, in a stack, its layer."""
     return f"{letter}_{index}^{{{layer}}}" if numbered else f"{letter}_{index}"

@@ -13,7 +13,7 @@ import pytest
 from regard.config import load_recipe, recipe_names
 from regard.errors import ConfigError
 from regard.look.diagram import build_diagram
-from regard.look.diagram_svg import _Drawing, draw_diagram
+from regard.look.diagram_svg import Drawing, draw_diagram
 from regard.look.graph import Diagram
 from regard.look.svg import text_width
 
@@ -171,7 +171,7 @@ def test_every_edge_joins_two_nodes_and_everything_leads_to_an_output(case: str)
 @pytest.mark.parametrize("case", CASES)
 def test_boxes_do_not_overlap_and_no_line_runs_through_a_box(case: str) -> None:
     diagram = graph(case, target="le chat est là")
-    drawing = _Drawing(diagram)
+    drawing = Drawing(diagram)
     for (one, a), (other, b) in combinations(drawing.boxes.items(), 2):
         apart = a.right <= b.left or b.right <= a.left or a.bottom <= b.top or b.bottom <= a.top
         assert apart, (one, other)
@@ -192,7 +192,7 @@ def test_boxes_do_not_overlap_and_no_line_runs_through_a_box(case: str) -> None:
 @pytest.mark.parametrize("case", CASES)
 def test_lines_of_different_roles_never_lie_on_each_other(case: str) -> None:
     diagram = graph(case, target="le chat est là")
-    drawing = _Drawing(diagram)
+    drawing = Drawing(diagram)
     pieces = []
     for edge in diagram.edges:
         if edge.role != "keys":
@@ -228,10 +228,10 @@ def test_the_svg_is_well_formed_legible_and_inside_its_page(case: str) -> None:
 
 
 def test_a_users_words_are_escaped_cut_and_never_taken_for_subscripts() -> None:
-    svg = draw_diagram(graph("bahdanau", "<b>&\"' a_b^c {d} Donaudampfschifffahrt \x07", "\\ 고양이는"), "<t>")
+    svg = draw_diagram(graph("bahdanau", "<b>&\"' a_b^c {d} Donaudampfschifffahrt \x07", "\\ 고양이는"), "<t_1>")
     root = ElementTree.fromstring(svg)
     texts = ["".join(text.itertext()) for text in root.iter("{http://www.w3.org/2000/svg}text")]
-    assert {"<b>&\"'", "a_b^c", "{d}", "\\", "고양이는", "�", "<t>"} <= set(texts)
+    assert {"<b>&\"'", "a_b^c", "{d}", "\\", "고양이는", "�", "<t_1>"} <= set(texts)
     assert any(re.fullmatch(r"Donau\w*…", text) for text in texts)
 
 
