@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 if TYPE_CHECKING:
+    from torch import Tensor
+
     from regard.folder import Folder
 
 
@@ -20,13 +22,19 @@ class OutputFormat(StrEnum):
     json = "json"
 
 
+# figures of metrics.json that the facts above them say already
+SAID = ("data", "parameters", "source_vocabulary", "target_vocabulary")
+
+
 def info(
     model: Annotated[Path, typer.Argument(help="A model folder that `regard train` wrote.", show_default=False)],
     output_format: Annotated[OutputFormat, typer.Option("--format", help="Text, or everything as JSON.")] = (
         OutputFormat.text
     ),
 ) -> None:
-    """Say what a model folder holds: architecture, sizes, scores, settings, files.
+    """Say what a model folder holds: architecture, parameters, vocabularies, data, scores, settings, files.
+
+    Everything that translating needs is read and checked: of a damaged folder one line names the file.
 
     Example: regard info models/de-en
     """
@@ -39,49 +47,115 @@ def info(
 
 def describe(folder: Folder) -> dict[str, Any]:
     """Everything that can be said of a folder, ready for JSON."""
+    from regard.evaluation.overlap import load_fingerprint
+
     weights = folder.weights()
+    _check_weights(folder, weights)
+    fingerprint = load_fingerprint(folder.path)
+    settings = folder.recipe.model
     files = sorted(path for path in folder.path.iterdir() if path.is_file())
+    training = [path for path in (folder.path / "training").rglob("*") if path.is_file()]
     return {
         "path": str(folder.path),
         "version": folder.version,
-        "model": folder.model_class or folder.recipe.model.kind,
+        "model": folder.model_class or settings.kind,
+        "title": None if folder.model_class else settings.title,
+        "paper": None if folder.model_class else settings.paper,
         "parameters": sum(tensor.numel() for tensor in weights.values()),
+        "parameters_by_part": _by_part(weights),
         "number_types": sorted({str(tensor.dtype).removeprefix("torch.") for tensor in weights.values()}),
+        "tokenizer": folder.recipe.text.tokenizer,
+        "joint": folder.source_tokenizer is folder.target_tokenizer,
         "source_vocabulary": folder.source_tokenizer.size,
         "target_vocabulary": folder.target_tokenizer.size,
         "can_resume": (folder.path / "training").is_dir(),
+        "training_sentences_known": None if fingerprint is None else len(fingerprint),
         "metrics": folder.metrics,
         "recipe": folder.recipe.model_dump(mode="json"),
         "files": {path.name: path.stat().st_size for path in files},
+        "bytes": sum(path.stat().st_size for path in files),
+        "training_bytes": sum(path.stat().st_size for path in training),
     }
+
+
+def _check_weights(folder: Folder, weights: dict[str, Tensor]) -> None:
+    """Refuse weights that are not those of the model that config.json names."""
+    if folder.model_class is not None:
+        return  # only its own code knows what it needs
+    import torch
+
+    from regard.folder import WEIGHTS, load_tensors
+    from regard.models import build_model
+
+    with torch.device("meta"):  # shapes without numbers: a large model costs nothing
+        model = build_model(folder.recipe.model, folder.source_tokenizer.size, folder.target_tokenizer.size)
+    load_tensors(model, weights, folder.path / WEIGHTS)
+
+
+def _by_part(weights: dict[str, Tensor]) -> dict[str, int]:
+    """Parameters by the first name of each tensor; embeddings, the largest, by the second as well."""
+    parts: dict[str, int] = {}
+    for name, tensor in weights.items():
+        names = name.split(".")
+        part = ".".join(names[:2]) if names[0] == "embeddings" else names[0]
+        parts[part] = parts.get(part, 0) + tensor.numel()
+    return parts
 
 
 def _text(folder: Folder, about: dict[str, Any]) -> str:
-    recipe = folder.recipe
-    pieces = f"{recipe.text.tokenizer} pieces" + (", shared" if recipe.text.joint else "")
-    title = "your own class" if folder.model_class else f"{recipe.model.title} ({recipe.model.paper})"
-    facts = {
-        "model": about["model"],
-        "that is": title,
-        "recipe": recipe.description,
-        "parameters": f"{about['parameters']:,} ({', '.join(about['number_types'])})",
-        "source vocabulary": f"{about['source_vocabulary']:,} {pieces}",
-        "target vocabulary": f"{about['target_vocabulary']:,} {pieces}",
-        "written by": f"Regard {about['version']}",
-    }
-    if about["can_resume"]:
-        facts["training state"] = f"kept: `regard train --resume {folder.path}` goes on"
+    metrics = about["metrics"]
     settings = {"model": about["recipe"]["model"], **_changed_settings(folder)}
     sections = {
-        "measured": _flat(about["metrics"]),
+        "parameters by part": {part: f"{number:,}" for part, number in about["parameters_by_part"].items()},
+        "text": _data(metrics.get("data")),
+        "training and validation": _flat({name: value for name, value in metrics.items() if name not in SAID}),
         "settings of the model, and others that differ from the defaults": _flat(settings),
         "files": {name: _size(size) for name, size in about["files"].items()},
     }
-    lines = [str(folder.path), *_rows({name: fact for name, fact in facts.items() if fact})]
+    lines = [str(folder.path), *_rows(_facts(folder, about))]
     for heading, rows in sections.items():
         if rows:
             lines += ["", heading, *_rows(rows)]
     return "\n".join(lines)
+
+
+def _facts(folder: Folder, about: dict[str, Any]) -> dict[str, str]:
+    """What stands at the top."""
+    pieces = f"{about['tokenizer']} pieces" + (", shared" if about["joint"] else "")
+    facts = {
+        "model": about["model"],
+        "that is": "your own class" if folder.model_class else about["title"],
+        "paper": about["paper"],
+        "recipe": folder.recipe.description,
+        "parameters": f"{about['parameters']:,} ({', '.join(about['number_types'])})",
+        "source vocabulary": f"{about['source_vocabulary']:,} {pieces}",
+        "target vocabulary": f"{about['target_vocabulary']:,} {pieces}",
+        "overlap check": _overlap(about["training_sentences_known"]),
+        "written by": f"Regard {about['version']}",
+        "on disk": _size(about["bytes"]),
+    }
+    if about["can_resume"]:
+        size = _size(about["training_bytes"])
+        facts["training state"] = f"{size} more: `regard train --resume {folder.path}` goes on"
+    return {name: fact for name, fact in facts.items() if fact}
+
+
+def _overlap(known: int | None) -> str:
+    return "none" if known is None else f"against {known:,} distinct training sentences, in `regard evaluate`"
+
+
+def _data(data: object) -> dict[str, str]:
+    """The texts that training noted in metrics.json, a line each."""
+    if not isinstance(data, dict):
+        return {}
+    lines = {}
+    for split, part in data.items():
+        noted = part if isinstance(part, dict) else {}
+        name = noted.get("text")
+        counts = {key.replace("_", " "): value for key, value in noted.items() if isinstance(value, int)}
+        facts = ", ".join(f"{key} {value:,}" for key, value in counts.items())
+        lines[split] = f"{name}: {facts}" if name else facts
+    return lines
 
 
 def _changed_settings(folder: Folder) -> dict[str, Any]:

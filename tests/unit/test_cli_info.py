@@ -7,81 +7,126 @@ import torch
 
 from regard.cli import main
 from regard.config import check_recipe
-from regard.folder import write_folder
+from regard.evaluation.overlap import FINGERPRINT_FILE, fingerprint
+from regard.folder import model_tensors, write_folder
+from regard.models import build_model
 from regard.text.tokenizer import Tokenizer
 
+TEXT = {"text": "news.en, news.fr", "pairs": 1234, "skipped_empty": 5, "fingerprint": "0f0f"}
+METRICS = {"valid": {"bleu": 12.3456789, "bleu_signature": "nrefs:1"}, "updates": 3, "data": {"train": TEXT}}
 
-@pytest.fixture
-def folder(tmp_path):
-    """A model folder with two small tensors."""
+
+def make_folder(path, *, joint=False, model_class=None, weights=None, **settings):
+    """A folder with an untrained tiny model."""
     table = {
         "description": "a test",
-        "model": {"kind": "bahdanau", "hidden_size": 7},
-        "text": {"tokenizer": "word", "min_frequency": 1},
-        "training": {"updates": 3},
+        "model": {"kind": "bahdanau", "hidden_size": 7, "embedding_size": 5, **settings},
+        "text": {"tokenizer": "word", "min_frequency": 1, "joint": joint},
+        "training": {"updates": 3000},
     }
     recipe = check_recipe(table, "test")
     source = Tokenizer.train(["a b c"], recipe.text)
-    target = Tokenizer.train(["a b"], recipe.text)
-    path = tmp_path / "model"
+    target = source if joint else Tokenizer.train(["a b"], recipe.text)
+    model = build_model(recipe.model, source.size, target.size)
     write_folder(
         path,
         recipe=recipe,
         source_tokenizer=source,
         target_tokenizer=target,
-        weights={"one": torch.zeros(2, 3), "two": torch.zeros(4)},
-        metrics={"bleu": {"score": 12.3456789, "signature": "nrefs:1"}, "updates": 3},
+        weights=model_tensors(model) if weights is None else weights,
+        metrics=METRICS,
         card="# card\n",
+        fingerprint=fingerprint(["a b", "b a", "a b"]),
+        model_class=model_class,
     )
-    return path
+    return model
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """A model folder."""
+    make_folder(tmp_path / "model")
+    return tmp_path / "model"
+
+
+def rows_of(capsys, folder):
+    """The rows of the text by their first word."""
+    assert main(["info", str(folder)]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    return dict(line.strip().split("  ", maxsplit=1) for line in lines if "  " in line.strip())
 
 
 def test_says_what_the_folder_holds(capsys, folder):
-    assert main(["info", str(folder)]) == 0
-    out = capsys.readouterr().out
-    rows = dict(line.split(maxsplit=1) for line in out.splitlines() if line.startswith("  ") and " " in line.strip())
+    rows = {name: value.strip() for name, value in rows_of(capsys, folder).items()}
     assert rows["model"] == "bahdanau"
-    assert rows["parameters"] == "10 (float32)"
-    assert rows["bleu.score"] == "12.3457"
+    assert rows["paper"] == "Bahdanau et al. 2015"
+    assert rows["parameters"].endswith("(float32)")
+    assert rows["source vocabulary"] == "7 word pieces"
+    assert rows["overlap check"].startswith("against 2 distinct")
+    assert rows["train"] == "news.en, news.fr: pairs 1,234, skipped empty 5"
+    assert rows["valid.bleu"] == "12.3457"
+    assert rows["valid.bleu_signature"] == "nrefs:1"
     assert rows["model.hidden_size"] == "7"
-    assert rows["training.updates"] == "3"
-    assert rows["text.tokenizer"] == "word"
+    assert rows["training.updates"] == "3000"  # as one would write it in a recipe
     assert "training.clip_norm" not in rows  # a default
     assert "model.safetensors" in rows
-    assert "resume" not in out
+    assert "training state" not in rows
 
 
-def test_json_has_everything(capsys, folder):
-    (folder / "training").mkdir()
-    assert main(["info", str(folder), "--format", "json"]) == 0
+def test_json_has_everything(capsys, tmp_path):
+    model = make_folder(tmp_path, tie_embeddings="all", joint=True, maxout_size=5)
+    (tmp_path / "training").mkdir()
+    (tmp_path / "training" / "state").write_bytes(b"12345")
+    assert main(["info", str(tmp_path), "--format", "json"]) == 0
     about = json.loads(capsys.readouterr().out)
-    assert about["parameters"] == 10
-    assert about["source_vocabulary"] == about["target_vocabulary"] + 1
+    own = sum(parameter.numel() for parameter in model.parameters())  # a shared one counts once
+    assert about["parameters"] == sum(about["parameters_by_part"].values()) == own
+    assert about["parameters_by_part"]["embeddings.output_bias"] == about["target_vocabulary"]
+    assert about["joint"] is True
     assert about["can_resume"] is True
-    assert about["metrics"]["bleu"]["score"] == 12.3456789
+    assert about["training_bytes"] == 5
+    assert about["bytes"] == sum(path.stat().st_size for path in tmp_path.iterdir() if path.is_file())
+    assert about["metrics"] == METRICS
     assert about["recipe"]["training"]["clip_norm"] == 1.0
 
 
 def test_a_folder_that_can_go_on_says_how(capsys, folder):
     (folder / "training").mkdir()
-    assert main(["info", str(folder)]) == 0
-    assert f"regard train --resume {folder}" in capsys.readouterr().out
+    assert f"regard train --resume {folder}" in rows_of(capsys, folder)["training state"]
 
 
-@pytest.mark.parametrize("damage", ["missing", "truncated", "empty folder", "file"])
+def test_a_class_of_ones_own_is_named(capsys, tmp_path):
+    make_folder(tmp_path, model_class="mine.Model", weights={"one": torch.zeros(2, 3)})
+    rows = rows_of(capsys, tmp_path)
+    assert rows["model"].strip() == "mine.Model"
+    assert rows["parameters"].strip() == "6 (float32)"
+
+
+@pytest.mark.parametrize("damage", ["missing", "truncated", "empty folder", "file", "weights", "fingerprint", "json"])
 def test_a_bad_folder_is_one_line(capsys, folder, damage):
     path = folder
     if damage == "missing":
         path = folder / "nowhere"
     elif damage == "truncated":
-        weights = folder / "model.safetensors"
-        weights.write_bytes(weights.read_bytes()[:-3])
+        path = folder / "model.safetensors"
+        path.write_bytes(path.read_bytes()[:-3])
     elif damage == "empty folder":
         path = folder / "training"
         path.mkdir()
+    elif damage == "weights":  # of another model
+        path = folder / "model.safetensors"
+        make_folder(folder.parent / "other", hidden_size=8)
+        path.write_bytes((folder.parent / "other" / "model.safetensors").read_bytes())
+    elif damage == "fingerprint":
+        path = folder / FINGERPRINT_FILE
+        path.write_bytes(b"nothing")
+    elif damage == "json":
+        path = folder / "metrics.json"
+        path.write_text("{")
     else:
         path = folder / "config.json"
-    assert main(["info", str(path)]) == 2
+    shown = path if damage in ("missing", "empty folder", "file") else folder
+    assert main(["info", str(shown)]) == 2
     out, err = capsys.readouterr()
     assert out == ""
     assert err.startswith(f"regard: error: {path}")
