@@ -60,7 +60,7 @@ def backward(model: Model, output: Output, batch: Batch, *, smoothing: float, to
     else:
         share = len(targets) / total_tokens
         torch.autograd.backward([hidden, extra], [gradient, torch.full_like(extra, share)])
-        smoothed += float(extra) * len(targets)
+        smoothed += float(extra.detach()) * len(targets)
     return Loss(smoothed, likelihood, len(targets))
 
 

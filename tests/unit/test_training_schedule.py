@@ -1,0 +1,95 @@
+"""Learning rates, budgets, and what validations lead to."""
+
+import pytest
+
+from regard.config import TrainingSettings
+from regard.training.checkpoint import Snapshot, State
+from regard.training.loop import note_gain, seed_of, updates_asked, worth_keeping
+from regard.training.schedule import learning_rate, sampling_share, updates_in_budget
+
+
+def settings(**changes: object) -> TrainingSettings:
+    return TrainingSettings.model_validate({"updates": 100, "learning_rate": 1.0, "warmup": 10, **changes})
+
+
+@pytest.mark.parametrize("schedule", ["constant", "inverse_sqrt", "cosine", "linear", "plateau"])
+def test_every_schedule_rises_to_its_peak_and_never_above(schedule: str) -> None:
+    rates = [learning_rate(settings(schedule=schedule), update, 100) for update in range(1, 101)]
+    assert rates[:10] == pytest.approx([step / 10 for step in range(1, 11)])
+    assert max(rates) == pytest.approx(1.0)
+    assert all(later <= earlier for earlier, later in zip(rates[9:], rates[10:], strict=False))
+
+
+def test_schedules_at_known_places() -> None:
+    assert learning_rate(settings(schedule="linear"), 55, 100) == pytest.approx(0.5)
+    assert learning_rate(settings(schedule="linear"), 100, 100) == 0.0
+    assert learning_rate(settings(schedule="cosine"), 55, 100) == pytest.approx(0.5)
+    assert learning_rate(settings(schedule="cosine"), 100, 100) == pytest.approx(0.0, abs=1e-12)
+    assert learning_rate(settings(schedule="inverse_sqrt"), 40, 100) == pytest.approx(0.5)
+    assert learning_rate(settings(schedule="constant"), 100, 100) == 1.0
+    assert learning_rate(settings(schedule="plateau"), 50, 100, plateau=0.25) == 0.25
+
+
+@pytest.mark.parametrize("schedule", ["constant", "inverse_sqrt", "cosine", "linear", "plateau"])
+def test_no_warmup_and_a_warmup_longer_than_the_training(schedule: str) -> None:
+    assert learning_rate(settings(schedule=schedule, warmup=0), 1, 100) == pytest.approx(1.0, rel=0.05)
+    assert learning_rate(settings(schedule=schedule, warmup=1000), 100, 100) == pytest.approx(1.0)
+
+
+def test_an_unmeasured_budget_stands_at_the_peak() -> None:
+    assert learning_rate(settings(schedule="cosine"), 25, None) == 1.0
+    assert learning_rate(settings(schedule="cosine"), 5, None) == 0.5
+    assert sampling_share(settings(scheduled_sampling=0.4), 25, None) == 0.0
+    assert sampling_share(settings(scheduled_sampling=0.4), 50, 100) == pytest.approx(0.2)
+
+
+def test_a_budget_leaves_time_for_validations() -> None:
+    assert updates_in_budget(100, 1, 0, 10) == 100
+    # 2 s per update with its tenth of a validation, and a last validation: 90 s are left for 45 updates
+    assert updates_in_budget(100, 1, 10, 10) == 45
+    assert updates_in_budget(-5, 1, 10, 10) == 1
+
+
+def test_the_last_update_is_the_first_limit_that_is_met() -> None:
+    assert updates_asked(settings(updates=100, epochs=2), 30) == 60
+    assert updates_asked(settings(updates=50, epochs=2), 30) == 50
+    assert updates_asked(settings(updates=None, epochs=0.5, accumulate=4), 30) == 4
+
+
+def test_stalled_validations_lower_the_rate_and_use_up_patience() -> None:
+    chosen = settings(schedule="plateau", plateau_patience=1, plateau_factor=0.5, patience=4)
+    state = State()
+    seen = []
+    for update, score in enumerate([1.0, 2.0, 2.0, 1.5, 1.9, 1.0], start=1):
+        state.update = update
+        note_gain(chosen, state, score)
+        seen.append((state.best_update, state.stale, state.plateau, state.stopped_early))
+    assert seen == [
+        (1, 0, 1.0, False),
+        (2, 0, 1.0, False),
+        (2, 1, 1.0, False),  # an equal score is no gain
+        (2, 2, 0.5, False),
+        (2, 3, 0.5, False),
+        (2, 4, 0.25, True),
+    ]
+
+
+def test_which_weights_are_kept() -> None:
+    snapshots = [Snapshot(10, 3.0), Snapshot(20, 5.0), Snapshot(30, 5.0), Snapshot(40, 4.0)]
+
+    def kept(average: str, keep: int) -> list[int]:
+        return [s.update for s in worth_keeping(settings(average=average, keep=keep), snapshots)]
+
+    assert kept("none", 3) == [20]
+    assert kept("last", 2) == [30, 40]
+    assert kept("best", 3) == [20, 30, 40]
+    assert kept("best", 1) == [20]
+    unscored = [Snapshot(10, None), Snapshot(20, None)]
+    assert worth_keeping(settings(average="none"), unscored) == [Snapshot(20, None)]
+
+
+def test_each_update_has_its_own_seed() -> None:
+    seeds = {seed_of(seed, update) for seed in range(5) for update in range(200)}
+    assert len(seeds) == 1000
+    assert seed_of(3, 7) == seed_of(3, 7)
+    assert all(0 <= seed < 2**63 for seed in seeds)
