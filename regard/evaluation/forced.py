@@ -54,7 +54,7 @@ def force_references(
     `readings` asks for the word links of both readings of the attention, which the model must have.
     """
     results = [Forced(0.0, 0, NOTHING if readings else None)] * len(sources)
-    done = 0
+    done = sum(not _both(*lines) for lines in zip(sources, references, strict=True))
     for pairs in _batches(tokenizers, sources, references):
         batch = collate([_ids(pair.source) for pair in pairs], [_ids(pair.target) for pair in pairs])
         for pair, found in zip(pairs, force(model, batch.to(_device(model)), attention=readings), strict=True):
@@ -94,13 +94,17 @@ def _batches(
             len(target.split()),
         )
         for number, (source, target) in enumerate(lines)
-        if source.strip() and target.strip()
+        if _both(source, target)
     ]
     if pairs:
         source_lengths = np.array([len(pair.source) for pair in pairs], np.int32)
         target_lengths = np.array([len(pair.target) for pair in pairs], np.int32)
         for chosen in plan_batches(source_lengths, target_lengths, TOKENS_TOGETHER):
             yield [pairs[index] for index in chosen]
+
+
+def _both(source: str, target: str) -> bool:
+    return bool(source.strip() and target.strip())
 
 
 def _ids(tokens: Sequence[Token]) -> list[int]:

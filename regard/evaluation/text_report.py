@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import textwrap
 from collections.abc import Sequence
 
 from regard.evaluation.alignment import AlignmentScore
@@ -14,12 +15,12 @@ CLEARLY = 0.01
 
 
 def render(report: Report, *, width: int = 80, ascii_only: bool = False) -> str:
-    """The report in at most `width` columns, signatures aside: one of those is never cut."""
+    """The report in at most `width` columns, but for signatures and reasons: those stay one line."""
     sections = [
         _head(report),
         _scores(report),
         _lengths(report, width, ascii_only),
-        _alignment(report.alignment),
+        _alignment(report.alignment, width),
     ]
     if report.no_alignment is not None:
         sections.append(f"no word alignment: {report.no_alignment}")
@@ -60,20 +61,16 @@ def _lengths(report: Report, width: int, ascii_only: bool) -> str:
 _ASCII = str.maketrans("─━", "--")
 
 
-def _alignment(alignment: AlignmentReport | None) -> str:
+def _alignment(alignment: AlignmentReport | None, width: int) -> str:
     if alignment is None:
         return ""
     readings = {"this step": alignment.this_step, "shifted": alignment.shifted}
     rows: list[tuple[str, ...]] = [("reading", "AER", "precision", "recall", "links")]
     rows += [_reading(name, score) for name, score in readings.items()]
-    return "\n".join(
-        [
-            f"word alignment by attention, with the reference forced ({alignment.method})",
-            _columns(rows, "<>>>>"),
-            "this step: the weights that predicted the word; shifted: those of the step that reads it",
-            *_remark(alignment),
-        ]
-    )
+    title = f"word alignment by attention, with the reference forced ({alignment.method})"
+    legend = "this step: the weights that predicted the word; shifted: those of the step that reads it"
+    below = [textwrap.fill(line, width) for line in (legend, *_remark(alignment))]
+    return "\n".join([textwrap.fill(title, width), _columns(rows, "<>>>>"), *below])
 
 
 def _reading(name: str, score: AlignmentScore) -> tuple[str, ...]:
