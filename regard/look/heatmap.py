@@ -92,7 +92,14 @@ def heatmap_figure(
     _draw_scale(bar, properties)
     if title:
         figure.text(
-            MARGIN / width, 1 - MARGIN / height, title, fontproperties=properties, color=INK, va="top", fontsize=12
+            MARGIN / width,
+            1 - MARGIN / height,
+            title,
+            fontproperties=properties,
+            color=INK,
+            va="top",
+            fontsize=12,
+            parse_math=False,
         )
     return figure
 
@@ -172,7 +179,7 @@ def _label_room(
     """Inches the target labels need to the left and the source labels above, and whether the latter are slanted."""
 
     def inches(word: str) -> float:
-        text = figure.text(0, 0, word, fontproperties=properties)
+        text = figure.text(0, 0, word, fontproperties=properties, parse_math=False)
         extent = text.get_window_extent().width / figure.dpi
         text.remove()
         return float(extent)
@@ -203,9 +210,10 @@ def _draw_matrix(
         rotation=45 if slant else 0,
         ha="left" if slant else "center",
         rotation_mode="anchor" if slant else "default",
+        parse_math=False,  # a dollar sign is a dollar sign
     )
     axes.set_yticks(np.arange(len(target)) + 0.5)
-    axes.set_yticklabels(target, fontproperties=properties)
+    axes.set_yticklabels(target, fontproperties=properties, parse_math=False)
     axes.tick_params(length=0, pad=5, labelcolor=INK)
     axes.set_frame_on(False)
 

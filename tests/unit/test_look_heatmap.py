@@ -70,6 +70,13 @@ def test_no_label_is_cut_off(words: list[str]) -> None:
             assert box.y1 <= height
 
 
+def test_dollars_and_backslashes_are_no_formulas() -> None:
+    words = ["$5", r"$\frac$", "a_b^c", "%", "{", "&amp;"]
+    figure = heatmap_figure(np.eye(len(words)), words, words, title=r"$\broken$")
+    figure.canvas.draw()
+    assert [label.get_text() for label in figure.axes[0].get_xticklabels()] == words
+
+
 def test_global_state_of_matplotlib_is_left_alone(found: Translation, tmp_path: Path) -> None:
     save_heatmap(found, tmp_path / "map.png", title="a title")
     assert "matplotlib.pyplot" not in sys.modules or not sys.modules["matplotlib.pyplot"].get_fignums()
