@@ -12,6 +12,7 @@ import copy
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import torch
 from torch import Tensor
@@ -122,6 +123,11 @@ class _Check:
             output: Output = self.model(batch or self.batch, attention=attention, intervention=intervention)
             return output
 
+    @cached_property
+    def plain(self) -> Output:
+        """forward() as it is, with its attention."""
+        return self.forward(attention=True)
+
     def run(
         self, memory: Memory, tokens: Tensor, state: State | None = None, intervention: Intervention | None = None
     ) -> tuple[Tensor, Attention]:
@@ -172,7 +178,7 @@ def _repeatable(check: _Check) -> None:
 
 
 def _projection(check: _Check) -> None:
-    hidden = check.forward().hidden
+    hidden = check.plain.hidden
     with check.calling("project()"):
         logits = check.model.project(hidden)
     check.shape(logits, (*hidden.shape[:-1], check.vocabulary), "project(hidden)")
@@ -185,7 +191,7 @@ def _projection(check: _Check) -> None:
 
 
 def _step_is_forward(check: _Check) -> None:
-    output = check.forward(attention=True)
+    output = check.plain
     hidden, attention = check.run(check.encode(attention=True), check.batch.target_in)
     remedy = "both must compute the same from the same tokens"
     check.same(hidden, output.hidden, "step() repeated is not forward()", remedy)
@@ -200,10 +206,10 @@ def _asking_changes_nothing(check: _Check) -> None:
     plain = check.forward()
     if plain.attention is not None:
         raise check.fail("forward() returns attention that nobody asked for", "return None without attention=True")
-    if check.forward(attention=True).attention is None:
+    if check.plain.attention is None:
         raise check.fail("forward(attention=True) returns None", "return the weights, or {} if there are none")
     remedy = "recording must not change what is computed"
-    check.same(check.forward(attention=True).hidden, plain.hidden, "attention=True changes the result", remedy)
+    check.same(check.plain.hidden, plain.hidden, "attention=True changes the result", remedy)
     memory = check.encode()
     state, token = check.start(memory), check.batch.target_in[:, 0]
     step = check.step(token, state, memory, attention=True, trace=True)
@@ -235,7 +241,7 @@ def _states_are_not_changed(check: _Check) -> None:
 def _weights(check: _Check) -> None:
     batch, memory = check.batch, check.encode()
     assert batch.source_mask is not None
-    attention = check.forward(attention=True).attention or {}
+    attention = check.plain.attention or {}
     for kind, weights in attention.items():
         queries = batch.source.size(1) if kind == "encoder-self" else batch.target_in.size(1)
         keys = batch.target_in.size(1) if kind == "decoder-self" else memory.mask.size(1)
@@ -264,7 +270,7 @@ def _sums(check: _Check, kind: str, sums: Tensor) -> None:
 
 
 def _batch_mates(check: _Check) -> None:
-    together = check.forward(attention=True)
+    together = check.plain
     for row, (length, steps) in enumerate(zip(SOURCE_LENGTHS, TARGET_LENGTHS, strict=True)):
         alone = check.forward(_one(check.batch, row, length, steps), attention=True)
         what = f"sentence {row} gets another result alone than in a batch with padding"
@@ -276,7 +282,7 @@ def _batch_mates(check: _Check) -> None:
 
 
 def _no_future(check: _Check) -> None:
-    before, target = check.forward().hidden, check.batch.target_in
+    before, target = check.plain.hidden, check.batch.target_in
     for position in range(1, target.size(1)):
         changed = target.clone()
         changed[:, position:] = (changed[:, position:] + 1) % check.vocabulary
@@ -318,7 +324,7 @@ def _beams(check: _Check) -> None:
 
 
 def _identity(check: _Check) -> None:
-    plain = check.forward(attention=True)
+    plain = check.plain
     kinds = list(plain.attention or {})
     identities = [Intervention(), *(Intervention(edits=(Edit(kind=kind, multiply=1.0),)) for kind in kinds)]
     memory = check.encode()
@@ -333,7 +339,7 @@ def _identity(check: _Check) -> None:
 
 def _ban(check: _Check) -> None:
     ban = Intervention(ban=(BANNED,))
-    plain, banned = check.forward(attention=True), check.forward(attention=True, intervention=ban)
+    plain, banned = check.plain, check.forward(attention=True, intervention=ban)
     kinds = [kind for kind in plain.attention or {} if kind != "decoder-self"]
     for kind in kinds:
         if (banned.attention or {})[kind][..., BANNED].any():
@@ -348,7 +354,7 @@ def _ban(check: _Check) -> None:
 
 
 def _edits(check: _Check) -> None:
-    plain = check.forward(attention=True)
+    plain = check.plain
     if "cross" not in (plain.attention or {}):
         return
     edit = Intervention(edits=(Edit(layer=0, head=0, step=1, position=0, replace=0.75),))
@@ -367,7 +373,7 @@ def _edits(check: _Check) -> None:
 
 
 def _alignment(check: _Check) -> None:
-    attention = check.forward(attention=True).attention or {}
+    attention = check.plain.attention or {}
     try:
         with check.calling("alignment()"):
             alignment = check.model.alignment(attention)
