@@ -2,16 +2,33 @@
 
 import argparse
 import sys
+from collections.abc import Iterable
 
 from regard.errors import RegardError
 from regard.text.toy import SPLITS, TOY_NAMES, toy_corpus
 from regard.text.toy.pairs import AlignedPair
+from regard.text.toy.phrases import productions
+
+# How many times more pairs are read than shown when every production is to be found among them.
+COVER_FACTOR = 40
 
 
 def talp(pair: AlignedPair) -> str:
     """The gold links in talp form: `i-j` is sure, `ipj` possible only."""
     sure = set(pair.sure)
     return " ".join(f"{i}-{j}" if (i, j) in sure else f"{i}p{j}" for i, j in pair.possible)
+
+
+def covering(pairs: Iterable[AlignedPair], count: int) -> list[AlignedPair]:
+    """The first pairs, some left out so that `count` of them show every production of the grammar."""
+    seen: set[str] = set()
+    chosen: list[AlignedPair] = []
+    others: list[AlignedPair] = []
+    for pair in pairs:
+        new = productions(pair) - seen
+        (chosen if new else others).append(pair)
+        seen |= new
+    return (chosen + others)[:count]
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -22,6 +39,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--split", default="train", help="one of " + ", ".join(SPLITS))
     parser.add_argument("--count", type=int, default=50)
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--cover", action="store_true", help="choose pairs that show every production")
     parser.add_argument("--min-words", type=int)
     parser.add_argument("--max-words", type=int)
     options = parser.parse_args(arguments)
@@ -29,12 +47,13 @@ def main(arguments: list[str] | None = None) -> int:
         corpus = toy_corpus(options.name, options.pair)
         pairs = corpus.generate(
             options.split,
-            options.count,
+            options.count * (COVER_FACTOR if options.cover else 1),
             options.seed,
             min_words=options.min_words,
             max_words=options.max_words,
         )
-        for number, pair in enumerate(pairs, 1):
+        shown = covering(pairs, options.count) if options.cover else pairs
+        for number, pair in enumerate(shown, 1):
             print(number, pair.source, pair.target, talp(pair), sep="\t")
     except RegardError as error:
         print(f"regard: error: {error}", file=sys.stderr)

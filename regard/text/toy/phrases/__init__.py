@@ -20,7 +20,7 @@ RENDERERS: dict[str, Callable[[Sentence], list[Token]]] = {
 LENGTHS = (3, 60)
 LONG_LENGTHS = (40, 60)
 # How often a sentence has 1, 2, 3 … clauses: mostly short, with a real tail up to 60 words.
-CLAUSE_WEIGHTS = (50, 24, 10, 5, 4, 3, 2, 2)
+CLAUSE_WEIGHTS = (56, 24, 8, 3, 3, 2, 2, 2)
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,3 +91,8 @@ def split_of(source: str, held_out: bool) -> str:
     if bucket in (2, 3) and source.count(" ") + 1 >= LONG_LENGTHS[0]:
         return "long"
     return {0: "valid", 1: "test"}.get(bucket, "train")
+
+
+def productions(pair: AlignedPair) -> set[str]:
+    """The names of the grammar's productions that a pair shows."""
+    return set((pair.structure or "").replace("/", " ").replace("+", " ").replace(":", " ").split())

@@ -45,13 +45,13 @@ TENSES: tuple[Tense, ...] = ("present", "present", "past", "past", "future")
 # Frames with how often they are drawn, out of 100.
 FRAMES = (
     ("intransitive", 20),
-    ("transitive", 40),
+    ("transitive", 37),
     ("ditransitive", 11),
     ("goal", 7),
     ("located", 5),
     ("adjective", 10),
     ("profession", 3),
-    ("complement", 4),
+    ("complement", 7),
 )
 _FRAME_TABLE = tuple(name for name, weight in FRAMES for _ in range(weight))
 VERBS_BY_FRAME = {
@@ -145,10 +145,8 @@ class ClauseGrammar:
         """A subject with one verb phrase, its modal or negation or adverb of frequency."""
         source = self.source
         frame = _FRAME_TABLE[int(source.random() * 100)]
-        if frame == "complement" and setting not in ("main", "after", "subordinate"):
+        if frame == "complement" and (tense != "present" or setting not in ("main", "after", "subordinate")):
             frame = "transitive"
-        if frame == "complement":
-            tense = "present"
         if frame == "located" and tense == "future":
             frame = "goal"
         source.skeleton.append(frame)

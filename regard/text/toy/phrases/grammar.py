@@ -55,7 +55,7 @@ class Grammar(ClauseGrammar):
         else:
             connective, inner = "even though", "past" if tense == "past" else "present"
         word = source.word(connective)
-        self.structures.append(connective + ("-first" if first else "-last"))
+        self.structures.append(connective.replace(" ", "-") + ("-first" if first else "-last"))
         inner_tense: Tense = "past" if inner == "past" else "present"
         subordinate = self.clause("subordinate", inner_tense)
         if connective == "when" and tense == "future":
