@@ -80,6 +80,7 @@ class BahdanauSettings(ModelSettings):
     published = "WMT14 en-fr 26.8 BLEU (28.5 trained longer)"
 
     kind: Literal["bahdanau"] = "bahdanau"
+    encoder_size: int | None = Field(None, ge=1, description="size of each encoder direction (default: hidden_size)")
     score: ScoreName = Field("additive", description="how a query is compared with the keys")
     attention_size: int = Field(512, ge=1, description="size of the additive score's hidden layer")
     maxout_size: int = Field(256, ge=1, description="units of the maxout layer before the output")

@@ -39,27 +39,28 @@ class Bahdanau(Model):
     def __init__(self, settings: BahdanauSettings, source_vocabulary: int, target_vocabulary: int) -> None:
         super().__init__()
         embedding, hidden, norm = settings.embedding_size, settings.hidden_size, settings.layer_norm
+        encoder = settings.encoder_size or hidden  # of each direction
         self.vocabulary_size = target_vocabulary
         self.dropout = settings.dropout
         self.embedding_size = embedding
         self.embeddings = Embeddings(settings, source_vocabulary, target_vocabulary, settings.maxout_size)
-        self.encoder_forward = Gru(embedding, hidden, norm)
-        self.encoder_backward = Gru(embedding, hidden, norm)
+        self.encoder_forward = Gru(embedding, encoder, norm)
+        self.encoder_backward = Gru(embedding, encoder, norm)
         self.attend = Attend(
             make_score(
                 settings.score,
                 hidden,
-                2 * hidden,
+                2 * encoder,
                 size=settings.attention_size,
                 max_positions=settings.max_source_positions,
             )
         )
-        self.initial = uniform_linear(nn.Linear(hidden, hidden))  # W_s
-        self.cell = PaperGru(embedding + 2 * hidden, hidden, norm)
+        self.initial = uniform_linear(nn.Linear(encoder, hidden))  # W_s
+        self.cell = PaperGru(embedding + 2 * encoder, hidden, norm)
         width = 2 * settings.maxout_size
         self.output_state = uniform_linear(nn.Linear(hidden, width))  # U_o
         self.output_word = uniform_linear(nn.Linear(embedding, width, bias=False))  # V_o
-        self.output_context = uniform_linear(nn.Linear(2 * hidden, width, bias=False))  # C_o
+        self.output_context = uniform_linear(nn.Linear(2 * encoder, width, bias=False))  # C_o
 
     def encode(
         self,
