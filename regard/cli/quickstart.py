@@ -1,0 +1,112 @@
+"""`regard quickstart`: the whole way from text to a picture of attention, with nothing to download."""
+
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from regard.evaluation.report import Report
+    from regard.text.toy import AlignedPair
+    from regard.translator import Translator
+
+LEAST_BLEU = 90.0
+MOST_AER = 0.10
+TRAIN_PAIRS, TEST_PAIRS, SHOWN = 60_000, 500, 4
+SHOWN_WORDS = (7, 11)  # the drawn sentence has so many words: enough to reorder, few enough for 80 columns
+
+
+def quickstart(
+    pair: Annotated[str, typer.Option(help="en-fr, en-de or en-ko.")] = "en-fr",
+    out: Annotated[
+        Path | None, typer.Option(help="The model folder (default: models/quickstart-PAIR).", show_default=False)
+    ] = None,
+    threads: Annotated[int | None, typer.Option(help="Threads to use.", show_default=False)] = None,
+) -> None:
+    """Train a Bahdanau model on embedded phrases, translate unseen sentences, score them, and draw attention.
+
+    It takes about three minutes on two cores, and exits with 1 if the model is worse than it should be.
+    """
+    from regard.text.toy import toy_corpus
+
+    corpus = toy_corpus("phrases", pair)
+    target = out or Path("models") / f"quickstart-{pair}"
+    started = time.monotonic()
+    typer.echo(f"1. Train a Bahdanau model on {TRAIN_PAIRS:,} embedded sentences, {pair}.")
+    translator = _train(pair, target, may_overwrite=out is None, threads=threads)
+    typer.echo(f"\n2. Translate {TEST_PAIRS} sentences that it has never seen.\n")
+    test = list(corpus.generate("test", TEST_PAIRS, seed=0))
+    report = _evaluate(translator, test)
+    _show_translations(test, report)
+    typer.echo("\n3. Score them.\n")
+    good = _show_scores(report)
+    typer.echo("\n4. Look: which English words did each word attend to?\n")
+    sentence = next(item.source for item in test if SHOWN_WORDS[0] <= len(item.source.split()) <= SHOWN_WORDS[1])
+    _draw(translator, sentence)
+    typer.echo(_next(pair, target, sentence, time.monotonic() - started))
+    if not good:
+        raise typer.Exit(1)
+
+
+def _train(pair: str, out: Path, may_overwrite: bool, threads: int | None) -> "Translator":
+    import regard
+
+    # The default folder is the quickstart's own, so it may be run again; a folder that was named is the user's.
+    return regard.train(
+        "quickstart", train=f"toy:phrases:{pair}:{TRAIN_PAIRS}", out=out, overwrite=may_overwrite, threads=threads
+    )
+
+
+def _evaluate(translator: "Translator", test: "list[AlignedPair]") -> "Report":
+    from regard.evaluation.alignment import GoldLinks
+    from regard.evaluation.report import evaluate
+
+    gold = [GoldLinks(frozenset(item.sure), frozenset(item.possible)) for item in test]
+    return evaluate(translator, [item.source for item in test], [item.target for item in test], gold=gold)
+
+
+def _show_translations(test: "list[AlignedPair]", report: "Report") -> None:
+    for item, text in list(zip(test, report.hypotheses, strict=True))[:SHOWN]:
+        verdict = "" if text == item.target else f"\n   should be  {item.target}"
+        typer.echo(f"   {item.source}\n   -> {text}{verdict}")
+
+
+def _show_scores(report: "Report") -> bool:
+    """Print the two figures; whether both are as good as they should be."""
+    bleu, alignment = report.scores["bleu"], report.alignment
+    assert alignment is not None
+    rate = alignment.this_step
+    rows = [
+        (f"BLEU {bleu.value:.1f}", f"at least {LEAST_BLEU:.0f}", bleu.value >= LEAST_BLEU, bleu.signature),
+        (
+            f"alignment error rate {rate.aer:.3f}",
+            f"at most {MOST_AER:.2f}",
+            rate.aer <= MOST_AER,
+            f"precision {rate.precision:.3f}, recall {rate.recall:.3f}",
+        ),
+    ]
+    for figure, wanted, met, detail in rows:
+        typer.echo(f"   {figure} ({wanted}: {'met' if met else 'MISSED'}; {detail})")
+    return all(met for _, _, met, _ in rows)
+
+
+def _draw(translator: "Translator", sentence: str) -> None:
+    from rich.console import Console
+
+    from regard.look.terminal import translation_table
+
+    console = Console()
+    console.print(translation_table(translator.translate(sentence, attention=True), width=console.width))
+
+
+def _next(pair: str, out: Path, sentence: str, seconds: float) -> str:
+    return f"""
+Done in {seconds / 60:.1f} minutes. The model is in {out}. What to type next (inside .venv: source .venv/bin/activate):
+
+  echo "{sentence}" | regard translate {out}
+  regard look {out} "{sentence}" --output attention.png
+  regard evaluate {out} --toy phrases:{pair} --split long
+  regard info {out}
+  regard train bahdanau --train corpus.de corpus.en --valid dev.de dev.en --out models/de-en
+"""
