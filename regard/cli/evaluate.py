@@ -238,10 +238,14 @@ def _progress() -> Iterator[Progress]:
     from rich import progress
     from rich.console import Console
 
-    columns = (progress.TextColumn("{task.description}"), progress.BarColumn(), progress.MofNCompleteColumn())
-    with progress.Progress(
-        *columns, progress.TimeRemainingColumn(), console=Console(stderr=True), transient=True
-    ) as bar:
+    columns = (
+        progress.SpinnerColumn(),
+        progress.TextColumn("{task.description}"),
+        progress.BarColumn(),
+        progress.MofNCompleteColumn(),
+        progress.TimeElapsedColumn(),
+    )
+    with progress.Progress(*columns, console=Console(stderr=True), transient=True) as bar:
         tasks: dict[str, progress.TaskID] = {}
 
         def show(stage: str, done: int, total: int) -> None:

@@ -182,6 +182,7 @@ def _translate(
     translator: Translator, sources: Sequence[str], settings: SearchSettings, on_progress: Progress
 ) -> tuple[list[str], Speed]:
     texts: list[str] = []
+    on_progress("translating", 0, len(sources))  # the first translations come only after many lines were read
     start = time.perf_counter()
     for translation in translator.translate_lines(sources, search=settings):
         texts.append(translation.text)
@@ -204,6 +205,7 @@ def _force(
     from regard.evaluation.forced import force_references, why_no_alignment
 
     no_alignment = None if gold is None else why_no_alignment(translator.model)
+    on_progress("reading the reference", 0, len(sources))
     forced = force_references(
         translator.model,
         (translator.source_tokenizer, translator.target_tokenizer),
