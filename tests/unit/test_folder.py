@@ -168,6 +168,6 @@ def test_a_model_of_the_users_own_class_needs_the_user(tmp_path: Path) -> None:
         card="",
         model_class="mine.Model",
     )
-    with pytest.raises(ModelFolderError, match="class mine.Model, which Regard cannot build"):
+    with pytest.raises(ModelFolderError, match=r"class mine\.Model, which Regard cannot build"):
         read_folder(tmp_path).model()
     assert read_folder(tmp_path).model(model) is model

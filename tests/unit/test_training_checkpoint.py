@@ -76,6 +76,14 @@ def crash_at(count: int) -> Callable[[], None]:
     return step
 
 
+def after(step: Callable[[], None], real: Callable[..., object]) -> Callable[..., object]:
+    def call(*given: object, **named: object) -> object:
+        step()
+        return real(*given, **named)
+
+    return call
+
+
 def test_a_crash_before_or_after_any_system_call_leaves_a_whole_checkpoint(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -101,13 +109,7 @@ def test_a_crash_before_or_after_any_system_call_leaves_a_whole_checkpoint(
                 (Path, "unlink"),
                 (Path, "mkdir"),
             ):
-                real = getattr(module, name)
-
-                def call(*given: object, _real: Callable[..., object] = real, **named: object) -> object:
-                    step()
-                    return _real(*given, **named)
-
-                patch.setattr(module, name, call)
+                patch.setattr(module, name, after(step, getattr(module, name)))
             try:
                 store.keep_weights(new.snapshots[0], model)
                 store.save(new, model, optimizer, MACHINE)

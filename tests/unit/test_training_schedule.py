@@ -1,5 +1,7 @@
 """Learning rates, budgets, and what validations lead to."""
 
+from itertools import pairwise
+
 import pytest
 
 from regard.config import TrainingSettings
@@ -17,7 +19,7 @@ def test_every_schedule_rises_to_its_peak_and_never_above(schedule: str) -> None
     rates = [learning_rate(settings(schedule=schedule), update, 100) for update in range(1, 101)]
     assert rates[:10] == pytest.approx([step / 10 for step in range(1, 11)])
     assert max(rates) == pytest.approx(1.0)
-    assert all(later <= earlier for earlier, later in zip(rates[9:], rates[10:], strict=False))
+    assert all(later <= earlier for earlier, later in pairwise(rates[9:]))
 
 
 def test_schedules_at_known_places() -> None:

@@ -1,0 +1,327 @@
+"""Training from text to a model folder, and everything that may be wrong with what it is given."""
+
+import errno
+import gzip
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+from training_help import pairs, recipe
+
+from regard import files
+from regard.cli import main
+from regard.contract import Intervention, Memory, Model, Output, State, Step
+from regard.errors import ConfigError, ContractError, ModelFolderError, TrainingError
+from regard.models import build_model
+from regard.training import dry_run, loop, train
+from regard.translator import Translator
+
+TRAIN, VALID = pairs(150), pairs(15, seed=1)
+SET = [
+    word
+    for change in (
+        "text.tokenizer=word",
+        "model.hidden_size=16",
+        "model.embedding_size=12",
+        "model.attention_size=12",
+        "model.maxout_size=12",
+        "training.updates=6",
+        "training.batch_tokens=128",
+        "training.log_every=2",
+    )
+    for word in ("--set", change)
+]
+
+
+def write_corpus(folder: Path) -> dict[str, str]:
+    """corpus.de corpus.en dev.de.gz dev.en.gz corpus.tsv"""
+    (folder / "corpus.de").write_text("".join(f"{source}\n" for source, _ in TRAIN))
+    (folder / "corpus.en").write_text("".join(f"{target}\n" for _, target in TRAIN))
+    (folder / "corpus.tsv").write_text("".join(f"{source}\t{target}\n" for source, target in TRAIN))
+    with gzip.open(folder / "dev.de.gz", "wt") as file:
+        file.write("".join(f"{source}\n" for source, _ in VALID))
+    with gzip.open(folder / "dev.en.gz", "wt") as file:
+        file.write("".join(f"{target}\n" for _, target in VALID))
+    return {path.name: str(path) for path in folder.iterdir()}
+
+
+def test_the_command_line_of_the_manual(tmp_path: Path) -> None:
+    f = write_corpus(tmp_path)
+    out = tmp_path / "models" / "de-en"
+    words = ["train", "bahdanau", "--train", f["corpus.de"], f["corpus.en"]]
+    words += ["--valid", f["dev.de.gz"], f["dev.en.gz"], "--out", str(out), "--seed", "5"]
+    assert main([*words, *SET]) == 0
+    names = {path.name for path in out.iterdir()}
+    assert names == {
+        "config.json",
+        "model.safetensors",
+        "source.tokenizer.json",
+        "target.tokenizer.json",
+        "metrics.json",
+        "README.md",
+        "training.fingerprint.npy",
+        "log.jsonl",
+        "training",
+    }
+    config = json.loads((out / "config.json").read_text())
+    assert config["training"]["seed"] == 5
+    metrics = json.loads((out / "metrics.json").read_text())
+    assert metrics["updates"] == 6
+    assert metrics["data"]["train"]["pairs"] == 150
+    assert "nrefs:1" in metrics["valid"]["bleu_signature"]
+    card = (out / "README.md").read_text()
+    assert "corpus.de, corpus.en; 150 sentence pairs" in card
+    assert metrics["valid"]["bleu_signature"] in card
+    assert Translator.load(out).translate("a b c").text is not None
+
+
+def test_one_file_fine_tuning_and_overwriting(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    f = write_corpus(tmp_path)
+    first, second = str(tmp_path / "first"), str(tmp_path / "second")
+    assert main(["train", "bahdanau", "--train", f["corpus.tsv"], "--out", first, *SET]) == 0
+    before = (tmp_path / "first" / "model.safetensors").read_bytes()
+    again = ["train", "bahdanau", "--train", f["corpus.tsv"], "--out", first, *SET, "--seed", "9"]
+    assert main(again) == 2
+    assert "holds a model already: choose another --out, or add --overwrite" in capsys.readouterr().err
+    assert (tmp_path / "first" / "model.safetensors").read_bytes() == before
+
+    tune = ["train", "--from", first, "--train", f["corpus.de"], f["corpus.en"], "--out", second]
+    assert main([*tune, "--set", "training.learning_rate=1e-12", "--set", "training.updates=1"]) == 0
+    start, tuned = (Translator.load(name).model.state_dict() for name in (first, second))
+    for name, tensor in start.items():
+        torch.testing.assert_close(tuned[name], tensor, rtol=0, atol=1e-9)
+    assert main([*again, "--overwrite"]) == 0
+    assert (tmp_path / "first" / "model.safetensors").read_bytes() != before
+
+
+def test_a_dry_run_writes_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    f = write_corpus(tmp_path)
+    before = sorted(tmp_path.rglob("*"))
+    (tmp_path / "corpus.tsv").write_text((tmp_path / "corpus.tsv").read_text() + "\tx\n" + "a " * 500 + "\tb\n")
+    assert main(["train", "luong", "--train", f["corpus.tsv"], "--dry-run", *SET[:4]]) == 0
+    shown = capsys.readouterr().out
+    assert "150 pairs kept, 1 empty and 1 too long ones skipped" in shown
+    for word in ("parameters: ", "memory: about", "time: about", "nothing was written."):
+        assert word in shown
+    assert sorted(tmp_path.rglob("*")) == before
+    report = dry_run(recipe(updates=10), train=TRAIN, progress=False)
+    built = build_model(recipe().model, report.source_vocabulary, report.target_vocabulary)
+    assert report.parameters == sum(parameter.numel() for parameter in built.parameters())
+    assert report.updates == 10
+    assert report.seconds == pytest.approx(10 * report.seconds_per_update)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["bahdanau", "--train", "missing.tsv", "--out", "OUT"], "missing.tsv: no such file"),
+        (["bahdanau", "--train", "uneven.de", "uneven.en", "--out", "OUT"], "uneven.de has 3 lines but"),
+        (["bahdanau", "--train", "latin.tsv", "--out", "OUT"], "latin.tsv:2: byte 0xe9"),
+        (["bahdanau", "--train", "empty.tsv", "--out", "OUT"], "empty.tsv: no lines"),
+        (["bahdanau", "--train", "blank.tsv", "--out", "OUT"], "holds no sentences to train on"),
+        (["bahdanau", "--train", ".", "--out", "OUT"], "is a directory"),
+        (["bahdanau", "--train", "good.tsv", "--valid", "missing.tsv", "--out", "OUT"], "missing.tsv"),
+        (["bahdanau", "--train", "good.tsv"], "no folder was given for the model"),
+        (["bahdanau", "--out", "OUT"], "no training text was given"),
+        (["--train", "good.tsv", "--out", "OUT"], "no recipe was given"),
+        (["bahdanu", "--train", "good.tsv", "--out", "OUT"], "did you mean 'bahdanau'"),
+        (["bahdanau", "--train", "good.tsv", "--out", "OUT", "--set", "training.updats=1"], "did you mean"),
+        (["bahdanau", "--train", "good.tsv", "--out", "OUT", "--device", "cuda:99"], "device 'cuda:99'"),
+        (["bahdanau", "--train", "good.tsv", "--out", "good.tsv"], "good.tsv: is a file"),
+        (["bahdanau", "--train", "good.tsv", "--out", "OUT", "--set", "text.max_length=1"], "text.max_length"),
+        (["--from", "good.tsv", "--train", "good.tsv", "--out", "OUT"], "not a model folder"),
+        (["--resume", "OUT"], "holds no unfinished training"),
+        (["bahdanau", "--resume", "OUT"], "--resume knows its recipe"),
+        (
+            ["bahdanau", "--train", "good.tsv", "--out", "OUT", "--set", "training.patience=2"],
+            "training.patience needs a validation set",
+        ),
+    ],
+)
+def test_a_mistake_is_one_line_and_writes_nothing(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    arguments: list[str],
+    message: str,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("uneven.de").write_text("a\nb\nc\n")
+    Path("uneven.en").write_text("a\nb\n")
+    Path("latin.tsv").write_bytes(b"a\tb\ncaf\xe9\tx\n")
+    Path("empty.tsv").write_bytes(b"")
+    Path("blank.tsv").write_text(" \t \n")
+    Path("good.tsv").write_text("a b\tc d\n" * 5)
+    before = sorted(tmp_path.rglob("*"))
+    assert main(["train", *arguments]) == 2
+    lines = [line for line in capsys.readouterr().err.splitlines() if line.startswith("regard: error")]
+    assert len(lines) == 1
+    assert message in lines[0]
+    assert sorted(tmp_path.rglob("*")) == before
+
+
+def test_a_loss_that_is_not_finite_names_the_batch_and_keeps_the_state(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = loop.add_gradient
+
+    def poisoned(model: Model, batch: Any, *rest: Any) -> Any:
+        if poisoned.calls == 4:  # type: ignore[attr-defined]
+            next(model.parameters()).grad = None
+            for parameter in model.parameters():
+                parameter.grad = torch.full_like(parameter, float("nan"))
+            return real(model, batch, *rest)
+        poisoned.calls += 1  # type: ignore[attr-defined]
+        return real(model, batch, *rest)
+
+    poisoned.calls = 0  # type: ignore[attr-defined]
+    with monkeypatch.context() as patch:
+        patch.setattr(loop, "add_gradient", poisoned)
+        with pytest.raises(TrainingError) as caught:
+            train(recipe(), train=TRAIN, out=tmp_path, progress=False)
+    message = str(caught.value)
+    assert message.startswith("update 5: the gradient's norm is nan, in the batch of the sentence pairs ")
+    assert f"regard train --resume {tmp_path} --set training.learning_rate=0.003" in message
+    (state,) = (tmp_path / "training").glob("checkpoint-*/state.json")
+    assert json.loads(state.read_text())["state"]["update"] == 4
+    done = train(out=tmp_path, resume=True, overrides=["training.learning_rate=0.003"], progress=False)
+    assert done.metrics["updates"] == 12
+
+
+def test_a_full_disk_is_one_line_and_can_be_resumed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    out = tmp_path / "out"
+    real = files.write_bytes
+
+    def full(path: Path, content: bytes) -> None:
+        if path.name.startswith("weights-"):
+            raise OSError(errno.ENOSPC, "No space left on device", str(path))
+        real(path, content)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(files, "write_bytes", full)
+        with pytest.raises(TrainingError, match=r"No space left on device\); the checkpoint before it is safe"):
+            train(recipe(), train=TRAIN, out=out, progress=False)
+    assert train(out=out, resume=True, progress=False).metrics["updates"] == 12
+
+    def full_from_the_start(path: Path, content: bytes) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device", str(path))
+
+    with monkeypatch.context() as patch:
+        patch.setattr(files, "write_bytes", full_from_the_start)
+        with pytest.raises(OSError, match="No space left on device"):
+            train(recipe(), train=TRAIN, out=tmp_path / "other", progress=False)
+    assert not (tmp_path / "other").exists()
+
+
+def test_a_budget_becomes_a_number_of_updates_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    chosen = recipe(updates=None, budget="2s", validation_bleu=False, select_by="loss")
+    translator = train(chosen, train=TRAIN, valid=VALID, out=tmp_path)
+    said = capsys.readouterr().err
+    assert said.count("the budget of 2s is enough for") == 1
+    assert translator.metrics["updates"] >= 25
+    (state,) = (tmp_path / "training").glob("checkpoint-*/state.json")
+    assert json.loads(state.read_text())["state"]["total"] == translator.metrics["updates"]
+
+
+def test_averaging_and_early_stopping(tmp_path: Path) -> None:
+    options = {"updates": 40, "validate_every": 2, "patience": 2, "average": "last", "keep": 3}
+    chosen = recipe(**options, learning_rate=1e-9, select_by="loss", schedule="constant", warmup=0)
+    translator = train(chosen, train=TRAIN, valid=VALID, out=tmp_path, progress=False)
+    assert translator.metrics["updates"] <= 40
+    assert len(list((tmp_path / "training").glob("weights-*"))) == 3
+    assert translator.metrics["valid"]["loss"] > 0
+
+
+class Bag(Model):
+    """A user's own model: the mean of the source words, and the word before."""
+
+    def __init__(self, source: int, target: int) -> None:
+        super().__init__()
+        self.vocabulary_size = target
+        self.source = torch.nn.Embedding(source, 8)
+        self.target = torch.nn.Embedding(target, 8)
+        self.output = torch.nn.Linear(8, target)
+
+    def encode(
+        self,
+        source: Tensor,
+        source_mask: Tensor | None = None,
+        *,
+        attention: bool = False,
+        intervention: Intervention | None = None,
+    ) -> Memory:
+        assert source_mask is not None
+        words = self.source(source) * source_mask.unsqueeze(-1)
+        return Memory(source_mask, source_mask.sum(1), (words.sum(1) / source_mask.sum(1, keepdim=True),))
+
+    def start(self, memory: Memory) -> State:
+        return State((memory.summary[0],))
+
+    def step(
+        self,
+        token: Tensor,
+        state: State,
+        memory: Memory,
+        *,
+        attention: bool = False,
+        trace: bool = False,
+        intervention: Intervention | None = None,
+    ) -> Step:
+        return Step(torch.tanh(state.tensors[0] + self.target(token)), state.advance(state.tensors))
+
+    def project(self, hidden: Tensor, columns: Tensor | None = None) -> Tensor:
+        logits: Tensor = self.output(hidden)
+        return logits if columns is None else logits[..., columns]
+
+    def forward(self, batch: Any, *, attention: bool = False, intervention: Intervention | None = None) -> Output:
+        output = super().forward(batch, attention=attention, intervention=intervention)
+        return Output(output.hidden, output.attention, extra_loss=1e-3 * self.output.weight.square().sum())
+
+
+def test_a_users_own_model(tmp_path: Path) -> None:
+    translator = train(recipe(), train=TRAIN, valid=VALID, model=Bag, out=tmp_path / "own", progress=False)
+    assert isinstance(translator.model, Bag)
+    with pytest.raises(ModelFolderError, match=r"Bag, which Regard cannot build"):
+        Translator.load(tmp_path / "own")
+    sizes = translator.source_tokenizer.size, translator.target_tokenizer.size
+    again = Translator.load(tmp_path / "own", model=Bag(*sizes))
+    assert again.translate("a b", attention=False).text == translator.translate("a b", attention=False).text
+    with pytest.raises(ContractError, match="has 5 output words, the target vocabulary 12"):
+        train(recipe(), train=TRAIN, model=Bag(5, 5), out=tmp_path / "wrong", progress=False)
+    assert not (tmp_path / "wrong").exists()
+
+
+def test_pretrained_vectors_start_the_embedding(tmp_path: Path) -> None:
+    vectors = tmp_path / "vectors.txt"
+    vectors.write_text("a " + " ".join(["0.5"] * 12) + "\nunseen " + " ".join(["1"] * 12) + "\n")
+    chosen = recipe(
+        model={"source_vectors": str(vectors)}, updates=1, learning_rate=1e-12, validation_bleu=False, select_by="loss"
+    )
+    translator = train(chosen, train=TRAIN, out=tmp_path / "out", progress=False)
+    (piece, *_) = translator.source_tokenizer.encode("a")
+    row = translator.model.get_parameter("embeddings.source.weight")[piece].detach()
+    torch.testing.assert_close(row, torch.full((12,), 0.5))
+
+
+def test_the_callers_random_numbers_and_generators_are_left_alone(tmp_path: Path) -> None:
+    torch.manual_seed(3)
+    expected = torch.rand(3)
+    torch.manual_seed(3)
+    train(recipe(updates=2), train=TRAIN, out=tmp_path / "out", progress=False)
+    assert torch.equal(torch.rand(3), expected)
+
+
+def test_tensorboard_is_asked_for_by_name(tmp_path: Path) -> None:
+    pytest.importorskip("numpy")
+    try:
+        import tensorboard  # noqa: F401
+    except ImportError:
+        with pytest.raises(ConfigError, match="TensorBoard is not installed"):
+            train(recipe(), train=TRAIN, out=tmp_path / "out", progress=False, tensorboard=True)
+        assert not (tmp_path / "out").exists()
+    else:
+        train(recipe(), train=TRAIN, out=tmp_path / "out", progress=False, tensorboard=True)
+        assert list((tmp_path / "out" / "tensorboard").iterdir())

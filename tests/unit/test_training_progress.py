@@ -1,0 +1,77 @@
+"""What training shows and logs."""
+
+import io
+import json
+import math
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from regard.training.checkpoint import State
+from regard.training.progress import Lines, Live, Log, Silent, choose_reporter, duration, time_left
+from regard.training.validation import Validation
+
+
+def test_the_log_forgets_updates_that_will_be_done_again(tmp_path: Path) -> None:
+    path = tmp_path / "log.jsonl"
+    with Log(path, 0) as log:
+        for update in (10, 20, 30):
+            log.write("update", update, {"loss": 1 / update})
+    with path.open("a") as file:
+        file.write('{"event": "update", "update": 40, "lo')  # cut short by a crash
+    with Log(path, 20) as log:
+        log.write("update", 30, {"loss": 0.5})
+    records = [json.loads(line) for line in path.read_text().splitlines()]
+    assert [record["update"] for record in records] == [10, 20, 30]
+    assert records[-1]["loss"] == 0.5
+
+
+def test_time_left_comes_from_the_speed_so_far() -> None:
+    assert time_left(State(update=10, total=100, seconds=20)) == "3m00s"
+    assert time_left(State(update=10, total=None, seconds=20)) == ""
+    assert time_left(State(update=0, total=10)) == ""
+    assert [duration(seconds) for seconds in (0.4, 59, 61, 3600, 7260)] == ["0s", "59s", "1m01s", "1h00m", "2h01m"]
+
+
+def test_plain_lines_where_there_is_no_terminal(capsys: pytest.CaptureFixture[str]) -> None:
+    reporter = choose_reporter(True)
+    assert isinstance(reporter, Lines)
+    assert isinstance(choose_reporter(False), Silent)
+    state = State(update=50, total=200, epoch=1, seconds=10)
+    record = {"loss": 2.0, "perplexity": 5.5, "tokens_per_second": 12345.6, "learning_rate": 3e-4}
+    reporter.logged(state, record)
+    reporter.validated(state, Validation(math.log(4), 10, 33.333), best=True)
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert captured.err.splitlines() == [
+        "update 50/200  epoch 2  loss 2.000  perplexity 5.50  12,346 tokens/s  rate 3.00e-04  left 30s",
+        "validation at update 50: loss 1.386  perplexity 4.00  BLEU 33.3  (best so far)",
+    ]
+
+
+def test_a_live_bar_on_a_terminal() -> None:
+    screen = io.StringIO()
+    console = Console(file=screen, force_terminal=True, width=110, color_system=None)
+    reporter = Live(console)
+    reporter.say("reading [corpus]")
+    state = State(update=50, total=200, seconds=10)
+    reporter.updated(state, 2.0, 3e-4, 12345.6)
+    reporter.validated(state, Validation(1.0, 10, 33.3), best=False)
+    reporter.updated(state, 2.0, 3e-4, 12345.6)
+    reporter.bar.refresh()
+    reporter.close()
+    shown = screen.getvalue()
+    assert "reading [corpus]" in shown
+    for part in ("update 50/200", "loss 2.00", "ppl 7.4", "12,346 tok/s", "lr 3.0e-04", "BLEU 33.3", "30s left"):
+        assert part in shown, part
+
+
+def test_a_validation_is_compared_by_what_was_asked() -> None:
+    from regard.config import TrainingSettings
+
+    result = Validation(loss=2.0, tokens=5, bleu=30.0, signature="s")
+    assert result.score(TrainingSettings(updates=1)) == 30.0
+    assert result.score(TrainingSettings(updates=1, select_by="loss")) == -2.0
+    assert Validation(2.0, 5).score(TrainingSettings(updates=1)) == -2.0
+    assert "perplexity" not in Validation(1e4, 5).to_dict()
