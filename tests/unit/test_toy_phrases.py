@@ -2,16 +2,20 @@
 
 import re
 import time
+from pathlib import Path
 
 import pytest
 
 from regard.text.toy import AlignedPair, toy_corpus
+from regard.text.toy.__main__ import COVER_FACTOR, covering, main
 from regard.text.toy.phrases import PAIRS, productions
 from regard.text.toy.phrases.korean_forms import Stem, final_consonant, particle
 from regard.text.toy.phrases.nouns import NOUNS
 from regard.text.toy.phrases.sense import is_held_out
 from regard.text.toy.phrases.verbs import VERBS
 from regard.text.toy.phrases.words import ADJECTIVES, ADVERBS, NAMES
+
+DOCS = Path(__file__).parents[2] / "docs"
 
 
 @pytest.fixture(scope="module", params=PAIRS)
@@ -31,6 +35,23 @@ def test_the_lexicon_and_the_grammar_are_large_enough(examples: tuple[str, list[
         words = {word.strip(".,?").lower() for pair in pairs for word in getattr(pair, side).split()}
         assert len(words) >= 300
     assert len(set.union(*map(productions, pairs))) >= 50
+
+
+def test_the_samples_in_the_docs_are_what_the_program_prints(
+    examples: tuple[str, list[AlignedPair]], capsys: pytest.CaptureFixture[str]
+) -> None:
+    pair, _pairs = examples
+    assert main(["phrases", "--pair", pair, "--cover"]) == 0
+    printed = capsys.readouterr().out
+    assert printed == (DOCS / "samples" / f"phrases.{pair}.tsv").read_text(encoding="utf-8")
+    assert printed.count("\n") == 50
+
+
+def test_the_samples_show_every_production() -> None:
+    corpus = toy_corpus("phrases")
+    shown = covering(corpus.generate("train", 50 * COVER_FACTOR), 50)
+    everything = set.union(*map(productions, corpus.generate("train", 3000, seed=5)))
+    assert everything == set.union(*map(productions, shown))
 
 
 def test_one_english_sentence_has_one_translation(examples: tuple[str, list[AlignedPair]]) -> None:

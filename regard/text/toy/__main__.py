@@ -24,7 +24,7 @@ def covering(pairs: Iterable[AlignedPair], count: int) -> list[AlignedPair]:
     seen: set[str] = set()
     chosen: list[AlignedPair] = []
     others: list[AlignedPair] = []
-    for pair in pairs:
+    for pair in dict.fromkeys(pairs):
         new = productions(pair) - seen
         (chosen if new else others).append(pair)
         seen |= new

@@ -7,6 +7,7 @@ stable hash, are held out: they occur in the split "structures" and in no other.
 from __future__ import annotations
 
 import random
+from collections.abc import Iterable
 from typing import Literal
 
 from regard.text.toy.phrases.nominals import (
@@ -81,12 +82,12 @@ class ClauseGrammar:
         self.structures: list[str] = []
         self.held_out = 0
 
-    def clause(self, setting: Setting, tense: Tense, in_story: bool = True) -> Clause:
-        """A clause whose structure is not held out, unless held-out ones are allowed."""
+    def clause(self, setting: Setting, tense: Tense, in_story: bool = True, used: Iterable[str] = ()) -> Clause:
+        """A clause whose structure is not held out, unless held-out ones are allowed; it avoids the used words."""
         source = self.source
         outer = source.skeleton
         while True:
-            source.used = set()
+            source.used = set(used)
             source.skeleton = [setting, tense]
             marks = len(self.structures), self.held_out
             clause = self.any_clause(setting, tense, in_story)
@@ -115,7 +116,7 @@ class ClauseGrammar:
                 return self.weather(tense)
             if draw < 0.1 and in_story and tense != "future":
                 return self.existence(tense)
-        clause = self.bare_clause(setting, tense)
+        clause = self.bare_clause(setting, tense, in_story=in_story)
         if setting not in ("relative", "question") and len(clause.phrases) == 1:
             self.second_phrase(clause)
         self.add_time(clause, setting)
@@ -141,17 +142,21 @@ class ClauseGrammar:
         phrase = VerbPhrase(source.word("exist"), object=thing, place=place)
         return Clause("existence", tense, [phrase], subject_part=source.part())
 
-    def bare_clause(self, setting: Setting, tense: Tense) -> Clause:
+    def bare_clause(self, setting: Setting, tense: Tense, in_story: bool) -> Clause:
         """A subject with one verb phrase, its modal or negation or adverb of frequency."""
         source = self.source
         frame = _FRAME_TABLE[int(source.random() * 100)]
-        if frame == "complement" and (tense != "present" or setting not in ("main", "after", "subordinate")):
+        main = setting in ("main", "after", "subordinate")
+        # "He says that she sang when it rained": which verb the second clause goes with could not be told.
+        if frame == "complement" and not (tense == "present" and main and in_story):
             frame = "transitive"
         if frame == "located" and tense == "future":
             frame = "goal"
+        if frame == "profession" and not in_story:
+            frame = "adjective"
         source.skeleton.append(frame)
         if frame in ("adjective", "profession"):
-            return self.copula(frame, tense)
+            return self.copula(frame, tense, people=not in_story)
         verb = "go" if frame == "goal" else source.pick_new(VERBS_BY_FRAME[frame])
         while tense == "future" and "timeless" in VERBS[verb].flags:
             verb = source.pick_new(VERBS_BY_FRAME[frame])
@@ -164,7 +169,7 @@ class ClauseGrammar:
         self.complete(clause, setting)
         return clause
 
-    def copula(self, frame: str, tense: Tense) -> Clause:
+    def copula(self, frame: str, tense: Tense, people: bool) -> Clause:
         """Somebody or something is so, or is of a profession."""
         source = self.source
         phrase = VerbPhrase(source.word("be"))
@@ -173,8 +178,8 @@ class ClauseGrammar:
             source.skeleton.append("subject:")
             clause.subject = name_phrase(source) if source.random() < 0.6 else pronoun_phrase(source, ("we", "they"))
             phrase.profession, phrase.profession_part = source.word(source.pick(_JOBS)), source.part()
-        elif source.random() < 0.65:
-            clause.subject = subject(source, "person")
+        elif people or source.random() < 0.65:
+            clause.subject = subject(source, "person", definite=True)
             phrase.adjective = source.word(source.pick(PREDICATES_FOR[described(clause.subject)]))
         else:
             source.skeleton.append("subject:thing")
@@ -203,9 +208,9 @@ class ClauseGrammar:
         if deniable and source.chance(0.12, "not"):
             clause.negation = source.word("not")
         elif phrase.modal is None and clause.tense != "future" and source.random() < 0.13:
-            if "timeless" in verb.flags:
+            if "timeless" in verb.flags or (clause.tense == "past" and "unwilled" in verb.flags):
                 return
-            if deniable and source.chance(0.25, "never"):
+            if deniable and source.skeleton[0] != "subordinate" and source.chance(0.25, "never"):
                 clause.negation = source.word("never")
             else:
                 source.skeleton.append("frequency")
@@ -349,7 +354,7 @@ class ClauseGrammar:
         source = self.source
         tense: Tense = "present" if source.random() < 0.4 else "past"
         tags = NOUNS[phrase.head.concept].tags
-        takers = _TAKERS[phrase.head.concept]
+        takers = tuple(key for key in _TAKERS[phrase.head.concept] if key not in source.used)
         if "animate" in tags and (source.random() < 0.55 or not takers):
             source.skeleton += ["subject-gap", tense]
             return Relative("subject", self.gap_subject(phrase, tags, tense), source.part())
@@ -366,7 +371,7 @@ class ClauseGrammar:
             head = clause.subject.first if isinstance(clause.subject, Coordination) else clause.subject
             if head.head.concept != phrase.head.concept and not head.heavy:
                 break
-        avoid_ambiguous_read(clause)
+        avoid_ambiguous_read(clause, phrase.head.concept)
         self.polarity(clause)
         return Relative("object", clause, source.part())
 

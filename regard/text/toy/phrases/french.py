@@ -37,7 +37,7 @@ CONNECTIVES = {"because": ("parce", "que"), "when": ("quand",), "if": ("si",), "
 COORDINATORS = {"and": "et", "but": "mais"}
 # "à la gare", but "dans le jardin".
 AT = ("school", "market", "station", "museum", "restaurant", "library", "hospital", "hotel", "church")
-INTO = ("kitchen", "room", "forest", "garden", "house")
+INTO = ("kitchen", "room", "forest", "garden", "house", "city")
 FEMININE_JOBS = {
     "student": "étudiante",
     "farmer": "agricultrice",
@@ -154,15 +154,15 @@ def with_preposition(preposition: Token, phrase: list[Token]) -> list[Token]:
 def place(where: Place) -> list[Token]:
     """Where, or whither, with the noun's own preposition."""
     concept, word = where.phrase.head.concept, where.phrase.determiner
+    definite = word is not None and word.concept == "the"
     if concept == "island":
         preposition = "sur"
     elif concept == "beach":
         preposition = "à" if where.goal else "sur"
     elif where.goal:
-        preposition = "dans" if concept in INTO else "à"
+        preposition = "à" if definite and concept not in INTO else "dans"
     else:
-        plain = word is not None and word.concept == "the" and not where.phrase.adjectives
-        preposition = "à" if concept in AT and plain else "dans"
+        preposition = "à" if definite and concept in AT and not where.phrase.adjectives else "dans"
     return with_preposition(Token(preposition, [where.part]), nominal(where.phrase))
 
 
@@ -238,13 +238,13 @@ def complements(phrase: VerbPhrase, who: Agreement) -> list[Token]:
         job = phrase.profession.concept
         text = FEMININE_JOBS.get(job, NOUNS[job].french) if gender == "f" else NOUNS[job].french
         tokens.append(Token(text, [phrase.profession.part], [phrase.profession_part]))
+    if phrase.manner is not None and phrase.manner.concept != "well":
+        tokens += adverb(phrase.manner)
     thing = phrase.object
     if thing is not None and not (isinstance(thing, NounPhrase) and thing.kind == "pronoun"):
         tokens += nominal(thing)
     if phrase.recipient is not None:
         tokens += with_preposition(Token("à", [phrase.recipient_part]), nominal(phrase.recipient))
-    if phrase.manner is not None and phrase.manner.concept != "well":
-        tokens += adverb(phrase.manner)
     if phrase.place is not None:
         tokens += place(phrase.place)
     if phrase.companion is not None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from regard.text.toy.phrases.clauses import TENSES, ClauseGrammar
 from regard.text.toy.phrases.nominals import Source
-from regard.text.toy.phrases.trees import Clause, Complex, Mood, NounPhrase, Sentence, Tense, Unit, VerbPhrase
+from regard.text.toy.phrases.trees import Clause, Complex, Mood, NounPhrase, Sentence, Tense, Unit, VerbPhrase, Word
 from regard.text.toy.phrases.verbs import VERBS
 
 _COMMANDS = tuple(key for key, verb in VERBS.items() if "command" in verb.flags)
@@ -24,7 +24,7 @@ class Grammar(ClauseGrammar):
         if clauses == 1 and draw < 0.22:
             return self.command()
         units: list[Unit] = []
-        connectives = []
+        connectives: list[Word] = []
         tense = TENSES[int(self.rng.random() * 5)]
         while clauses > 0:
             if clauses > 1 and self.rng.random() < 0.5:
@@ -36,7 +36,8 @@ class Grammar(ClauseGrammar):
             # A story mostly stays in its time.
             tense = tense if self.rng.random() < 0.75 else TENSES[int(self.rng.random() * 5)]
             if len(units) > 1:
-                connectives.append(self.source.word("and" if self.rng.random() < 0.6 else "but"))
+                contrast = self.rng.random() < 0.4 and not (connectives and connectives[-1].concept == "but")
+                connectives.append(self.source.word("but" if contrast else "and"))
         self.structures.append("+".join(["sentence", *(word.concept for word in connectives)]))
         return Sentence(units, connectives)
 
@@ -61,7 +62,7 @@ class Grammar(ClauseGrammar):
         if connective == "when" and tense == "future":
             subordinate.aspect = "after future"
         # People do nothing that makes the weather or the animals in the park, so these have no reasons here.
-        main = self.clause("after" if first else "main", tense, in_story=False)
+        main = self.clause("after" if first else "main", tense, in_story=False, used=self.source.used)
         return Complex(word, main, subordinate, first)
 
     def question(self) -> Sentence:

@@ -155,17 +155,19 @@ def _indefinite(source: Source, plural: bool, draw: float) -> str:
     return source.pick(NUMBERS) if draw < 0.5 else "some" if draw < 0.75 else "many"
 
 
-def person_or_noun(source: Source, nouns: tuple[str, ...], role: Role, excluded: tuple[str, ...]) -> NounPhrase:
+def person_or_noun(
+    source: Source, nouns: tuple[str, ...], role: Role, excluded: tuple[str, ...], definite: bool = False
+) -> NounPhrase:
     """A phrase for a person: a pronoun, a name or a noun."""
     draw = source.random()
     if draw < 0.22:
         return pronoun_phrase(source, excluded)
     if draw < 0.45:
         return name_phrase(source)
-    return noun_phrase(source, nouns, role)
+    return noun_phrase(source, nouns, role, definite)
 
 
-def subject(source: Source, tag: str) -> Nominal:
+def subject(source: Source, tag: str, definite: bool = False) -> Nominal:
     """A subject of a verb that wants a "person" or something "animate"."""
     source.skeleton.append("subject:")
     nouns = NOUNS_BY_TAG["animal"] if tag == "animate" and source.random() < 0.5 else NOUNS_BY_TAG["person"]
@@ -175,4 +177,4 @@ def subject(source: Source, tag: str) -> Nominal:
         first = name_phrase(source)
         second = noun_phrase(source, nouns, "recipient", definite=True)
         return Coordination(first, second, source.part())
-    return person_or_noun(source, nouns, "subject", ())
+    return person_or_noun(source, nouns, "subject", (), definite)

@@ -14,9 +14,9 @@ woman women    | person adult                         | femme f            | Fra
 boy            | person                               | garçon m           | Junge m Jungen weak       | 소년 명
 girl           | person                               | fille f            | Mädchen n Mädchen         | 소녀 명
 child children | person                               | enfant m           | Kind n Kinder             | 아이 명
-friend         | person adult own                     | ami m              | Freund m Freunde          | 친구 명
+friend         | person adult kin                     | ami m              | Freund m Freunde          | 친구 명
 neighbour      | person adult own                     | voisin m           | Nachbar m Nachbarn weak   | 이웃 명
-teacher        | person adult own job                 | professeur m       | Lehrer m Lehrer           | 교사 명
+teacher        | person adult job                 | professeur m       | Lehrer m Lehrer           | 교사 명
 doctor         | person adult own job                 | médecin m          | Arzt m Ärzte              | 의사 명
 student        | person adult job                     | étudiant m         | Student m Studenten weak  | 학생 명
 farmer         | person adult job                     | agriculteur m      | Bauer m Bauern weak       | 농부 명
@@ -73,8 +73,8 @@ flower         | thing scenery                        | fleur f            | Blu
 box            | thing closed                         | boîte f            | Kiste f Kisten            | 상자 개
 gift           | thing                                | cadeau m cadeaux   | Geschenk n Geschenke      | 선물 개
 photo          | thing                                | photo f            | Foto n Fotos              | 사진 장
-table          | thing furniture                      | table f            | Tisch m Tische            | 탁자 개
-chair          | thing furniture                      | chaise f           | Stuhl m Stühle            | 의자 개
+table          | furniture                      | table f            | Tisch m Tische            | 탁자 개
+chair          | furniture                      | chaise f           | Stuhl m Stühle            | 의자 개
 ball           | thing                                | ballon m           | Ball m Bälle              | 공 개
 lamp           | thing machine                        | lampe f            | Lampe f Lampen            | 램프 개
 guitar         | thing                                | guitare f          | Gitarre f Gitarren        | 기타 대

@@ -7,12 +7,12 @@ from regard.text.toy.phrases.trees import Clause, Nominal, NounPhrase
 HELD_OUT_ONE_IN = 16
 
 
-def avoid_ambiguous_read(clause: Clause) -> None:
-    """Let "they read" mean the past only: in the present they buy."""
+def avoid_ambiguous_read(clause: Clause, missing_object: str = "") -> None:
+    """Let "they read" mean the past only: in the present they buy, or write what is not for sale."""
     last, who = clause.phrases[-1], clause.subject
     third_singular = isinstance(who, NounPhrase) and not who.plural and who.head.concept != "I"
     if last.verb.concept == "read" and clause.tense == "present" and not third_singular:
-        last.verb.concept = "buy"
+        last.verb.concept = "write" if missing_object in ("poem", "story") else "buy"
 
 
 def described(nominal: Nominal) -> str:

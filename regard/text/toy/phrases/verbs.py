@@ -12,14 +12,14 @@ from dataclasses import dataclass
 # replaces the object's 을/를.
 _TABLE = """
 sleep slept    | intransitive | animate | well somewhere      | dormir      | schlafen schläft geschlafen         | 자다
-laugh          | intransitive | person  | with somewhere      | rire        | lachen lacht gelacht                | 웃다
+laugh          | intransitive | person  | with                | rire        | lachen lacht gelacht                | 웃다
 cry cried      | intransitive | person  | somewhere unwilled | pleurer     | weinen weint geweint                | 울다
-sing sang      | intransitive | person  | well with somewhere | chanter     | singen singt gesungen               | 노래하다
-dance          | intransitive | person  | well with somewhere | danser      | tanzen tanzt getanzt                | 춤추다
+sing sang      | intransitive | person  | with somewhere | chanter     | singen singt gesungen               | 노래하다
+dance          | intransitive | person  | with somewhere | danser      | tanzen tanzt getanzt                | 춤추다
 work           | intransitive | person  | well with somewhere manner | travailler | arbeiten arbeitet gearbeitet   | 일하다
-swim swam      | intransitive | person  | well                | nager       | schwimmen schwimmt geschwommen sein | 수영하다
+swim swam      | intransitive | person  |                | nager       | schwimmen schwimmt geschwommen sein | 수영하다
 wait           | intransitive | animate | somewhere command   | attendre    | warten wartet gewartet              | 기다리다
-arrive         | intransitive | person  |                     | arriver     | an|kommen kommt gekommen sein       | 도착하다
+arrive         | intransitive | person  | unwilled            | arriver     | an|kommen kommt gekommen sein       | 도착하다
 leave left     | intransitive | person  | with                | partir      | weg|gehen geht gegangen sein        | 떠나다
 get_up got     | intransitive | person  |                     | se_lever    | auf|stehen steht gestanden sein     | 일어나다
 wake_up woke   | intransitive | animate |  unwilled | se_réveiller | auf|wachen wacht gewacht sein      | 깨어나다
@@ -34,8 +34,8 @@ eat ate        | transitive   | person : food | manner with somewhere | manger |
 drink drank    | transitive   | person : drink | manner with somewhere | boire | trinken trinkt getrunken           | 마시다
 read read      | transitive   | person : text print | manner somewhere | lire | lesen liest gelesen               | 읽다
 write wrote    | transitive   | person : text | manner somewhere | écrire    | schreiben schreibt geschrieben      | 쓰다
-buy bought     | transitive   | person : food text print thing vehicle | command | acheter | kaufen kauft gekauft | 사다
-sell sold      | transitive   | person : food thing vehicle | command | vendre | verkaufen verkauft verkauft         | 팔다
+buy bought     | transitive   | person : food print thing furniture vehicle | command | acheter | kaufen kauft gekauft | 사다
+sell sold      | transitive   | person : food thing furniture vehicle | command | vendre | verkaufen verkauft verkauft         | 팔다
 find found     | transitive   | person : thing animal | unwilled | trouver   | finden findet gefunden              | 발견하다
 look_for       | transitive   | person : thing animal person | command | chercher | suchen sucht gesucht          | 찾다
 love           | transitive   | person : person | state timeless | aimer       | lieben liebt geliebt                | 사랑하다
@@ -49,7 +49,7 @@ open           | transitive   | person : closed | manner command | ouvrir     | 
 close          | transitive   | person : closed | manner command | fermer     | zu|machen macht gemacht             | 닫다
 clean          | transitive   | person : room building | manner command | nettoyer | putzen putzt geputzt           | 청소하다
 prepare        | transitive   | person : dish  | manner command with | préparer | zu|bereiten bereitet bereitet    | 준비하다
-carry carried  | transitive   | person : thing | manner command | porter      | tragen trägt getragen               | 옮기다
+carry carried  | transitive   | person : thing furniture | manner command | porter      | tragen trägt getragen               | 옮기다
 listen_to      | transitive   | person : sound | manner command with | écouter | hören hört gehört                  | 듣다 ㄷ
 learn          | transitive   | person : verse | manner         | apprendre   | lernen lernt gelernt                | 배우다
 forget forgot  | transitive   | person : thing | definite unwilled | oublier     | vergessen vergisst vergessen        | 잊어버리다
@@ -62,7 +62,7 @@ know knew      | transitive   | person : person | state definite timeless | conn
 have had       | transitive   | person : thing vehicle animal | state timeless | avoir | haben hat gehabt                  | 가지다 고_있다
 follow         | transitive   | animate : animal person |  unwilled | suivre      | folgen folgt gefolgt sein           | 따라가다
 give gave      | ditransitive | person : thing food | command    | donner      | geben gibt gegeben                  | 주다
-show showed    | ditransitive | person : thing vehicle animal | command | montrer | zeigen zeigt gezeigt         | 보여_주다
+show showed    | ditransitive | person : thing furniture vehicle animal | command | montrer | zeigen zeigt gezeigt         | 보여_주다
 send sent      | ditransitive | person : thing | command         | envoyer     | schicken schickt geschickt          | 보내다
 bring brought  | ditransitive | person : thing food | command    | apporter    | mit|bringen bringt gebracht         | 가져다주다
 lend lent      | ditransitive | person : thing vehicle | command | prêter      | leihen leiht geliehen               | 빌려주다

@@ -5,21 +5,21 @@ from dataclasses import dataclass
 # "attributive" adjectives stand only before a noun.
 # concept (=english) | what it may describe | french masculine feminine (position) | german | korean (irregular class)
 _ADJECTIVES = """
-big         | thing food vehicle place animal closed | grand grande before           | groß        | 크다
-small       | thing food vehicle place animal closed machine | petit petite before | klein      | 작다
+big         | thing furniture food vehicle place animal closed | grand grande before           | groß        | 크다
+small       | thing furniture food vehicle place animal closed machine | petit petite before | klein      | 작다
 old         | vehicle town machine clothing furniture closed attributive | vieux vieille before | alt   | 오래된
 aged=old    | adult animal                        | vieux vieille before          | alt         | 나이가_많다
 young       | adult attributive                   | jeune jeune before            | jung        | 젊다
 beautiful   | place scenery clothing sound text    | beau belle before             | schön       | 아름답다 ㅂ
-new         | thing vehicle machine attributive   | nouveau nouvelle before       | neu         | 새
+new         | thing furniture vehicle machine attributive | nouveau nouvelle before       | neu         | 새
 long        | text sound                          | long longue before            | lang        | 길다
-red         | thing vehicle closed machine         | rouge rouge                   | rot         | 빨갛다 ㅎ
-blue        | thing vehicle closed machine         | bleu bleue                    | blau        | 파랗다 ㅎ
-yellow      | thing vehicle closed machine         | jaune jaune                   | gelb        | 노랗다 ㅎ
-white       | thing vehicle animal closed machine  | blanc blanche                 | weiß        | 하얗다 ㅎ
-black       | thing vehicle animal closed machine  | noir noire                    | schwarz     | 검다
-expensive   | thing vehicle machine               | cher chère                    | teuer       | 비싸다
-heavy       | thing                               | lourd lourde                  | schwer      | 무겁다 ㅂ
+red         | thing furniture vehicle closed machine | rouge rouge                   | rot         | 빨갛다 ㅎ
+blue        | thing furniture vehicle closed machine | bleu bleue                    | blau        | 파랗다 ㅎ
+yellow      | thing furniture vehicle closed machine | jaune jaune                   | gelb        | 노랗다 ㅎ
+white       | thing furniture vehicle animal closed machine | blanc blanche                 | weiß        | 하얗다 ㅎ
+black       | thing furniture vehicle animal closed machine | noir noire                    | schwarz     | 검다
+expensive   | thing furniture vehicle machine | cher chère                    | teuer       | 비싸다
+heavy       | thing furniture | lourd lourde                  | schwer      | 무겁다 ㅂ
 light       | furniture clothing                  | léger légère                  | leicht      | 가볍다 ㅂ
 clean       | clothing vehicle room closed         | propre propre                 | sauber      | 깨끗하다
 dirty       | clothing vehicle room closed         | sale sale                     | schmutzig   | 더럽다 ㅂ
