@@ -11,9 +11,9 @@ from abc import ABC, abstractmethod
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
-from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 from regard.config import CellName
+from regard.models.sequence import GruSequence, LstmSequence
 from regard.products import PRODUCTS, Products, step_products
 
 CellState = tuple[Tensor, ...]
@@ -53,10 +53,6 @@ class Cell(nn.Module, ABC):
     def forward(self, projected: Tensor, state: CellState, products: Products = PRODUCTS) -> CellState:
         """The state after one step, from the input product (N, gates·D) and the state before."""
 
-    @abstractmethod
-    def _kernel(self, inputs: Tensor, batch_sizes: Tensor | None, state: CellState) -> tuple[Tensor, CellState] | None:
-        """A whole sequence by torch's own kernel: packed if `batch_sizes` is given; None where there is none."""
-
     def run(
         self,
         inputs: Tensor,
@@ -64,46 +60,35 @@ class Cell(nn.Module, ABC):
         lengths: Tensor | None = None,
         backwards: bool = False,
     ) -> tuple[Tensor, CellState]:
-        """Outputs (B, S, D), 0 on padding, and the final state of every sentence, over inputs (B, S, input)."""
+        """Outputs (B, S, D), 0 on padding, and the final state of every sentence, over inputs (B, S, input).
+
+        Backwards, a sentence is read from its last word to its first; outputs stay in its order.
+        """
         if state is None:
             state = self.initial_state(inputs.size(0), inputs)
-        if backwards:
-            assert lengths is not None
-            index = reversal(lengths, inputs.size(1))
-            outputs, state = self.run(reorder(inputs, index), state, lengths)
-            return reorder(outputs, index), state
-        if self.norm_input is None:
-            found = self._run_kernel(inputs, state, lengths)
-            if found is not None:
-                return found
-        return self._run_steps(inputs, state, lengths)
+        real = None
+        if lengths is not None:
+            positions = torch.arange(inputs.size(1), device=inputs.device)
+            real = (positions.unsqueeze(1) < lengths).unsqueeze(2)  # (S, B, 1)
+        projected = self.project(inputs.transpose(0, 1))  # (S, B, gates·D)
+        outputs, state = self._sequence(projected, state, real, backwards)
+        return (outputs if real is None else outputs * real).transpose(0, 1), state
 
-    def _run_kernel(self, inputs: Tensor, state: CellState, lengths: Tensor | None) -> tuple[Tensor, CellState] | None:
-        if lengths is None:
-            return self._kernel(inputs, None, state)
-        packed = pack_padded_sequence(inputs, lengths.cpu(), batch_first=True, enforce_sorted=False)
-        order, back = packed.sorted_indices, packed.unsorted_indices
-        assert order is not None
-        assert back is not None
-        found = self._kernel(packed.data, packed.batch_sizes, tuple(part[order] for part in state))
-        if found is None:
-            return None
-        outputs, _ = pad_packed_sequence(packed._replace(data=found[0]), batch_first=True, total_length=inputs.size(1))
-        return outputs, tuple(part[back] for part in found[1])
-
-    def _run_steps(self, inputs: Tensor, state: CellState, lengths: Tensor | None) -> tuple[Tensor, CellState]:
+    def _sequence(
+        self, projected: Tensor, state: CellState, real: Tensor | None, backwards: bool
+    ) -> tuple[Tensor, CellState]:
+        """Outputs (S, B, D) and the final state, step by step; where a sentence is not `real`, its state stays."""
         outputs: list[Tensor] = []
         products = step_products()
-        for position, projected in enumerate(self.project(inputs).unbind(1)):
-            after = self(projected, state, products)
-            if lengths is None:
-                outputs.append(after[0])
+        order = range(projected.size(0))
+        for position in reversed(order) if backwards else order:
+            after = self(projected[position], state, products)
+            if real is None:
                 state = after
-                continue
-            real = (position < lengths).unsqueeze(1)  # (B, 1)
-            outputs.append(after[0] * real)
-            state = tuple(torch.where(real, new, old) for new, old in zip(after, state, strict=True))
-        return torch.stack(outputs, 1), state
+            else:
+                state = tuple(torch.where(real[position], new, old) for new, old in zip(after, state, strict=True))
+            outputs.append(state[0])
+        return torch.stack(outputs[::-1] if backwards else outputs), state
 
     def _input_product(self, projected: Tensor) -> Tensor:
         return projected if self.norm_input is None else self.norm_input(projected)
@@ -120,15 +105,6 @@ class Rnn(Cell):
 
     def forward(self, projected: Tensor, state: CellState, products: Products = PRODUCTS) -> CellState:
         return (torch.tanh(self._input_product(projected) + self._hidden_product(state[0], products) + self.bias),)
-
-    def _kernel(self, inputs: Tensor, batch_sizes: Tensor | None, state: CellState) -> tuple[Tensor, CellState]:
-        weights = [self.weight_input, self.weight_hidden, self.bias, torch.zeros_like(self.bias)]
-        hidden = state[0].unsqueeze(0)
-        if batch_sizes is None:
-            outputs, final = torch.rnn_tanh(inputs, hidden, weights, True, 1, 0.0, self.training, False, True)
-        else:
-            outputs, final = torch.rnn_tanh(inputs, batch_sizes, hidden, weights, True, 1, 0.0, self.training, False)
-        return outputs, (final[0],)
 
 
 class Gru(Cell):
@@ -152,14 +128,16 @@ class Gru(Cell):
         candidate = torch.tanh(from_input[2] + reset * from_hidden[2])
         return (torch.lerp(candidate, hidden, update),)
 
-    def _kernel(self, inputs: Tensor, batch_sizes: Tensor | None, state: CellState) -> tuple[Tensor, CellState]:
-        weights: list[Tensor] = [self.weight_input, self.weight_hidden, self.bias, self.bias_hidden]
-        hidden = state[0].unsqueeze(0)
-        if batch_sizes is None:
-            outputs, final = torch.gru(inputs, hidden, weights, True, 1, 0.0, self.training, False, True)
-        else:
-            outputs, final = torch.gru(inputs, batch_sizes, hidden, weights, True, 1, 0.0, self.training, False)
-        return outputs, (final[0],)
+    def _sequence(
+        self, projected: Tensor, state: CellState, real: Tensor | None, backwards: bool
+    ) -> tuple[Tensor, CellState]:
+        if self.norm_input is not None:
+            return super()._sequence(projected, state, real, backwards)
+        padding = None if real is None else ~real
+        outputs = GruSequence.apply(  # type: ignore[no-untyped-call]
+            projected + self.bias, self.weight_hidden, self.bias_hidden, state[0], padding, backwards
+        )
+        return outputs, (outputs[0 if backwards else -1],)
 
 
 class PaperGru(Cell):
@@ -191,9 +169,6 @@ class PaperGru(Cell):
         candidate = torch.tanh(from_input[:, 2 * size :] + product)
         return (torch.lerp(hidden, candidate, update),)
 
-    def _kernel(self, inputs: Tensor, batch_sizes: Tensor | None, state: CellState) -> None:
-        return None
-
 
 class Lstm(Cell):
     """i, f, g, o from W x + U h + b; c = σ(f) ∘ c + σ(i) ∘ tanh(g); h = σ(o) ∘ tanh(c); b starts f at 1."""
@@ -214,14 +189,17 @@ class Lstm(Cell):
         shown = cell if self.norm_cell is None else self.norm_cell(cell)
         return torch.sigmoid(show) * torch.tanh(shown), cell
 
-    def _kernel(self, inputs: Tensor, batch_sizes: Tensor | None, state: CellState) -> tuple[Tensor, CellState]:
-        weights = [self.weight_input, self.weight_hidden, self.bias, torch.zeros_like(self.bias)]
-        start = [part.unsqueeze(0) for part in state]
-        if batch_sizes is None:
-            outputs, hidden, cell = torch.lstm(inputs, start, weights, True, 1, 0.0, self.training, False, True)
-        else:
-            outputs, hidden, cell = torch.lstm(inputs, batch_sizes, start, weights, True, 1, 0.0, self.training, False)
-        return outputs, (hidden[0], cell[0])
+    def _sequence(
+        self, projected: Tensor, state: CellState, real: Tensor | None, backwards: bool
+    ) -> tuple[Tensor, CellState]:
+        if self.norm_input is not None:
+            return super()._sequence(projected, state, real, backwards)
+        padding = None if real is None else ~real
+        outputs, cells = LstmSequence.apply(  # type: ignore[no-untyped-call]
+            projected + self.bias, self.weight_hidden, *state, padding, backwards
+        )
+        last = 0 if backwards else -1
+        return outputs, (outputs[last], cells[last])
 
 
 CELLS: dict[CellName, type[Cell]] = {"rnn": Rnn, "gru": Gru, "lstm": Lstm}

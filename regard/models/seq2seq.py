@@ -141,9 +141,6 @@ class ChoCell(Cell):
         candidate = torch.tanh(from_input[2] + reset * from_hidden[2])
         return torch.lerp(candidate, hidden, update), summary
 
-    def _kernel(self, inputs: Tensor, batch_sizes: Tensor | None, state: tuple[Tensor, ...]) -> None:
-        return None
-
 
 class ChoDecoder(nn.Module):
     """The decoder whose every step reads the summary; its state is (s, C c, O_c c)."""
