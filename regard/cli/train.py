@@ -17,7 +17,7 @@ def train(
     words: Annotated[
         list[str] | None,
         typer.Argument(
-            metavar="[RECIPE]",
+            metavar="RECIPE",
             help="A recipe's name (see `regard recipes`) or its .toml file; comes before the options.",
             show_default=False,
         ),

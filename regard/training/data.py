@@ -36,13 +36,6 @@ class Text:
     description: str
     pairs: Callable[[], Iterable[Pair]]
 
-    def sides(self, joint: bool) -> tuple[Iterable[str], Iterable[str]]:
-        """The lines of the source and of the target; if joint, all lines twice."""
-        if joint:
-            both = chain.from_iterable((pair.source, pair.target) for pair in self.pairs())
-            return both, both
-        return (pair.source for pair in self.pairs()), (pair.target for pair in self.pairs())
-
 
 def open_text(given: Given, split: Split) -> Text:
     """The text that a user means; files are opened only when they are read."""
@@ -121,11 +114,12 @@ class Tokenizers:
 
 def train_tokenizers(text: Text, recipe: Recipe) -> Tokenizers:
     """Learn the pieces of both languages from the text."""
-    source_lines, target_lines = text.sides(recipe.text.joint)
-    source = Tokenizer.train(source_lines, recipe.text)
     if recipe.text.joint:
-        return Tokenizers(source, source)
-    return Tokenizers(source, Tokenizer.train(target_lines, recipe.text))
+        both = chain.from_iterable((pair.source, pair.target) for pair in text.pairs())
+        joint = Tokenizer.train(both, recipe.text)
+        return Tokenizers(joint, joint)
+    source = Tokenizer.train((pair.source for pair in text.pairs()), recipe.text)
+    return Tokenizers(source, Tokenizer.train((pair.target for pair in text.pairs()), recipe.text))
 
 
 def read_valid(text: Text) -> list[Pair]:
@@ -155,9 +149,15 @@ def overlap_warning(valid: list[Pair], hashes: Fingerprint) -> str | None:
     )
 
 
-def encode(pairs: Iterable[Pair], tokenizers: Tokenizers, folder: Path, max_length: int) -> EncodedCorpus:
+def encode(
+    pairs: Iterable[Pair],
+    tokenizers: Tokenizers,
+    folder: Path,
+    max_length: int,
+    on_progress: Callable[[int], None],
+) -> EncodedCorpus:
     """Write the token ids of the pairs into a folder that is memory-mapped afterwards."""
-    return EncodedCorpus.build(pairs, tokenizers.source, tokenizers.target, folder, max_length)
+    return EncodedCorpus.build(pairs, tokenizers.source, tokenizers.target, folder, max_length, on_progress)
 
 
 def spread(pairs: list[Pair], count: int) -> list[Pair]:

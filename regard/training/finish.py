@@ -42,12 +42,14 @@ def finish(run: Run, prepared: Prepared, own: bool) -> Translator:
 def choose_weights(run: Run) -> dict[str, Any]:
     """Put the chosen weights into the model, and return what validation says of them."""
     snapshots = run.state.snapshots
-    if run.validator is None and run.settings.average == "none":
+    if not snapshots:
         return {}  # the last weights, which the model has
     weights = [run.checkpoints.kept_weights(snapshot) for snapshot in snapshots]
-    load_tensors(run.model, average(weights) if len(weights) > 1 else weights[0], run.checkpoints.folder)
-    if run.validator is None or len(weights) == 1:
-        return run.state.best_validation if len(weights) == 1 else {}
+    load_tensors(run.model, average(weights), run.checkpoints.folder)
+    if run.validator is None:
+        return {}
+    if [snapshot.update for snapshot in snapshots] == [run.state.best_update]:
+        return run.state.best_validation
     result = run.validator(run.model, stop_if_asked(run))
     run.reporter.say(f"average of {len(weights)} checkpoints: loss {result.loss:.3f}" + _bleu(result.to_dict()))
     return result.to_dict()

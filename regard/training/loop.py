@@ -225,10 +225,11 @@ def validate(run: Run) -> None:
             state.best_validation = result.to_dict()
         report_validation(run, result)
     state.validated, state.validated_epoch = state.update, state.epoch
-    snapshot = Snapshot(state.update, score)
-    state.snapshots = worth_keeping(settings, [*state.snapshots, snapshot])
-    if snapshot in state.snapshots:
-        run.checkpoints.keep_weights(snapshot, run.model)
+    if run.validator is not None or settings.average != "none":
+        snapshot = Snapshot(state.update, score)
+        state.snapshots = worth_keeping(settings, [*state.snapshots, snapshot])
+        if snapshot in state.snapshots:
+            run.checkpoints.keep_weights(snapshot, run.model)
     state.seconds += time.perf_counter() - started
 
 
@@ -247,9 +248,9 @@ def note_gain(settings: TrainingSettings, state: State, score: float) -> None:
 
 
 def worth_keeping(settings: TrainingSettings, snapshots: list[Snapshot]) -> list[Snapshot]:
-    """The last ones, the best ones, or the single best (without a validation set: the last), oldest first."""
+    """The last ones, the best ones, or the single best, oldest first."""
     keep = 1 if settings.average == "none" else settings.keep
-    if settings.average == "last" or snapshots[-1].score is None:
+    if settings.average == "last":
         return snapshots[-keep:]
     # Among equals the earlier one is better.
     best = sorted(snapshots, key=lambda snapshot: (-(snapshot.score or 0.0), snapshot.update))[:keep]

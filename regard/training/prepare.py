@@ -9,6 +9,7 @@ training.fingerprint.npy
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -60,16 +61,24 @@ def prepare(
 ) -> Prepared:
     """Check all text, learn the pieces unless they are given, and only then write into the folder."""
     reporter.say(f"reading {text.description}")
+    reporter.working("reading")
     hashes = training_fingerprint(text)
     valid_pairs = [] if valid_text is None else read_valid(valid_text)
     if (warning := overlap_warning(valid_pairs, hashes)) is not None:
         reporter.say(f"warning: {warning}")
-    tokenizers = tokenizers or train_tokenizers(text, recipe)
+    if tokenizers is None:
+        reporter.working("learning the pieces")
+        tokenizers = train_tokenizers(text, recipe)
     folder.mkdir(parents=True)
-    train = encode(text.pairs(), tokenizers, folder / "train", recipe.text.max_length)
-    valid = None
-    if valid_text is not None:
-        valid = encode(valid_pairs, tokenizers, folder / "valid", recipe.text.max_length)
+
+    def encoded(pairs: Iterable[Pair], name: str) -> EncodedCorpus:
+        return encode(pairs, tokenizers, folder / name, recipe.text.max_length, say_count)
+
+    def say_count(count: int) -> None:
+        reporter.working(f"encoding, {count:,} pairs")
+
+    train = encoded(text.pairs(), "train")
+    valid = None if valid_text is None else encoded(valid_pairs, "valid")
     data = {"train": _describe(text, train)}
     if valid_text is not None and valid is not None:
         data["valid"] = _describe(valid_text, valid)

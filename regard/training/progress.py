@@ -26,6 +26,9 @@ class Reporter(Protocol):
     def say(self, line: str) -> None:
         """One remark."""
 
+    def working(self, what: str) -> None:
+        """What is being done before the first update, now and then."""
+
     def updated(self, state: State, loss: float, rate: float, speed: float) -> None:
         """After each update: the loss per token, the learning rate, target tokens per second."""
 
@@ -43,6 +46,9 @@ class Silent:
     """Says nothing."""
 
     def say(self, line: str) -> None:
+        """Nothing."""
+
+    def working(self, what: str) -> None:
         """Nothing."""
 
     def updated(self, state: State, loss: float, rate: float, speed: float) -> None:
@@ -86,7 +92,7 @@ class Live(Silent):
     def __init__(self, console: Console | None = None) -> None:
         self.console = console or Console(stderr=True)
         self.bar = Progress(
-            TextColumn("update {task.fields[update]}"),
+            TextColumn("{task.fields[what]}"),
             BarColumn(bar_width=None),
             TextColumn("{task.fields[numbers]}"),
             _Left(),
@@ -94,13 +100,17 @@ class Live(Silent):
             transient=True,
             expand=True,
         )
-        self.task = self.bar.add_task("", total=None, update="", numbers="", left="", visible=False)
+        self.task = self.bar.add_task("", total=None, what="", numbers="", left="", visible=False)
         self.bleu = ""
         self.bar.start()
 
     def say(self, line: str) -> None:
         """Print the remark above the bar."""
         self.console.print(escape(line), highlight=False, soft_wrap=True)
+
+    def working(self, what: str) -> None:
+        """A bar without an end."""
+        self.bar.update(self.task, visible=True, what=what)
 
     def updated(self, state: State, loss: float, rate: float, speed: float) -> None:
         """Move the bar."""
@@ -110,9 +120,9 @@ class Live(Silent):
             completed=state.update,
             total=state.total,
             visible=True,
-            update=str(state.update) if state.total is None else f"{state.update}/{state.total}",
+            what=f"update {state.update}" + ("" if state.total is None else f"/{state.total}"),
             numbers=numbers,
-            left=time_left(state),
+            left=f"{time_left(state)} left" if time_left(state) else "measuring",
         )
 
     def validated(self, state: State, result: Validation, best: bool) -> None:
@@ -128,8 +138,7 @@ class Live(Silent):
 
 class _Left(ProgressColumn):
     def render(self, task: Task) -> Text:
-        left = task.fields["left"]
-        return Text(f"{left} left" if left else "measuring", style="cyan")
+        return Text(task.fields["left"], style="cyan")
 
 
 def choose_reporter(progress: bool) -> Reporter:

@@ -26,20 +26,19 @@ MakeModel = Model | Callable[[int, int], Model]
 def choose_recipe(
     recipe: Recipe | FilePath | None, start_from: FilePath | None, overrides: Sequence[str]
 ) -> tuple[Recipe, Folder | None]:
-    """The recipe; the model and text of a folder to start from take the place of its own."""
+    """The recipe with its overrides; a folder to start from gives the model, the text and, if need be, the rest."""
     folder = None if start_from is None else read_folder(Path(start_from))
-    if recipe is None and folder is None:
-        raise ConfigError("no recipe was given: name one (see `regard recipes`), or a model with --from.")
-    if isinstance(recipe, Recipe):
-        chosen = with_overrides(recipe, overrides)
-    elif recipe is not None:
-        chosen = load_recipe(Path(recipe), overrides)
-    else:
-        assert folder is not None
-        chosen = with_overrides(folder.recipe, overrides)
     if folder is None:
-        return chosen, None
-    return chosen.model_copy(update={"model": folder.recipe.model, "text": folder.recipe.text}), folder
+        if recipe is None:
+            raise ConfigError("no recipe was given: name one (see `regard recipes`), or a model with --from.")
+        if isinstance(recipe, Recipe):
+            return with_overrides(recipe, overrides), None
+        return load_recipe(Path(recipe), overrides), None
+    if recipe is None:
+        return with_overrides(folder.recipe, overrides), folder
+    given = recipe if isinstance(recipe, Recipe) else load_recipe(Path(recipe))
+    merged = given.model_copy(update={"model": folder.recipe.model, "text": folder.recipe.text})
+    return with_overrides(merged, overrides), folder
 
 
 def check_out(out: Path, overwrite: bool) -> None:

@@ -3,19 +3,23 @@
 import errno
 import gzip
 import json
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
+from safetensors.torch import load_file
 from torch import Tensor
 from training_help import pairs, recipe
 
 from regard import files
 from regard.cli import main
+from regard.config import load_recipe, recipe_names
 from regard.contract import Intervention, Memory, Model, Output, State, Step
 from regard.errors import ConfigError, ContractError, ModelFolderError, TrainingError
 from regard.models import build_model
+from regard.text.corpus import Pair
 from regard.training import dry_run, loop, train
 from regard.translator import Translator
 
@@ -76,6 +80,20 @@ def test_the_command_line_of_the_manual(tmp_path: Path) -> None:
     assert "corpus.de, corpus.en; 150 sentence pairs" in card
     assert metrics["valid"]["bleu_signature"] in card
     assert Translator.load(out).translate("a b c").text is not None
+
+
+@pytest.mark.parametrize("name", recipe_names())
+def test_every_recipe_trains_through_the_command_line(tmp_path: Path, name: str) -> None:
+    sizes = {"hidden_size", "embedding_size", "attention_size", "maxout_size"}
+    small = sorted(sizes & set(type(load_recipe(name).model).model_fields))
+    changes = [f"model.{field}=8" for field in small]
+    changes += ["training.updates=2", "training.batch_tokens=100", "training.validation_sentences=3"]
+    words = [word for change in changes for word in ("--set", change)]
+    out = tmp_path / "out"
+    text = ["--train", "toy:reverse:60", "--valid", "toy:reverse:5"]
+    assert main(["train", name, *text, "--out", str(out), *words]) == 0
+    assert json.loads((out / "metrics.json").read_text())["updates"] == 2
+    assert Translator.load(out).recipe.model.kind == load_recipe(name).model.kind
 
 
 def test_one_file_fine_tuning_and_overwriting(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -203,7 +221,7 @@ def test_a_full_disk_is_one_line_and_can_be_resumed(tmp_path: Path, monkeypatch:
     with monkeypatch.context() as patch:
         patch.setattr(files, "write_bytes", full)
         with pytest.raises(TrainingError, match=r"No space left on device\); the checkpoint before it is safe"):
-            train(recipe(), train=TRAIN, out=out, progress=False)
+            train(recipe(), train=TRAIN, valid=VALID, out=out, progress=False)
     assert train(out=out, resume=True, progress=False).metrics["updates"] == 12
 
     def full_from_the_start(path: Path, content: bytes) -> None:
@@ -314,8 +332,48 @@ def test_the_callers_random_numbers_and_generators_are_left_alone(tmp_path: Path
     assert torch.equal(torch.rand(3), expected)
 
 
+def test_mixed_precision_and_joint_pieces(tmp_path: Path) -> None:
+    chosen = recipe("luong", {"tie_embeddings": "all", "embedding_size": 16}, joint=True, precision="bfloat16")
+    translator = train(chosen, train=TRAIN, valid=VALID, out=tmp_path, progress=False)
+    assert translator.source_tokenizer is translator.target_tokenizer
+    assert (tmp_path / "tokenizer.json").exists()
+    assert {tensor.dtype for tensor in translator.model.parameters()} == {torch.float32}
+    assert Translator.load(tmp_path).translate("a b").text == translator.translate("a b").text
+
+
+def test_training_in_another_thread(tmp_path: Path) -> None:
+    with ThreadPoolExecutor(1) as pool:
+        translator = pool.submit(train, recipe(), train=TRAIN, out=tmp_path, progress=False).result()
+    assert translator.metrics["updates"] == 12
+
+
+def test_an_average_of_the_last_without_a_validation_set(tmp_path: Path) -> None:
+    chosen = recipe(average="last", keep=2, validate_every=4)
+    translator = train(chosen, train=TRAIN, out=tmp_path, progress=False)
+    kept = [load_file(path) for path in sorted((tmp_path / "training").glob("weights-*"))]
+    assert len(kept) == 2
+    name = "embeddings.source.weight"
+    mean = (kept[0][name].double() + kept[1][name].double()).div(2).float()
+    assert torch.equal(translator.model.get_parameter(name).detach(), mean)
+    assert "valid" not in translator.metrics
+
+
+def test_the_best_weights_are_the_ones_that_are_kept(tmp_path: Path) -> None:
+    """With a rate that wrecks the model late, the folder holds the weights from before."""
+    chosen = recipe(updates=8, validate_every=1, select_by="loss", learning_rate=3.0, schedule="constant", warmup=8)
+    translator = train(chosen, train=TRAIN, valid=VALID, out=tmp_path, progress=False)
+    log = [json.loads(line) for line in (tmp_path / "log.jsonl").read_text().splitlines()]
+    losses = {record["update"]: record["loss"] for record in log if record["event"] == "validation"}
+    best = min(losses, key=lambda update: losses[update])
+    assert best != 8
+    assert translator.metrics["best_update"] == best
+    assert translator.metrics["valid"]["loss"] == losses[best]
+    scores = list(translator.score([Pair(source, target) for source, target in VALID]))
+    mean = -sum(score.log_probability for score in scores) / sum(score.tokens for score in scores)
+    assert mean == pytest.approx(losses[best], rel=1e-4)
+
+
 def test_tensorboard_is_asked_for_by_name(tmp_path: Path) -> None:
-    pytest.importorskip("numpy")
     try:
         import tensorboard  # noqa: F401
     except ImportError:

@@ -23,11 +23,11 @@ def pairs(count: int, seed: int = 0) -> list[tuple[str, str]]:
     return lines
 
 
-def recipe(kind: str = "bahdanau", model: dict[str, Any] | None = None, **training: Any) -> Recipe:
+def recipe(kind: str = "bahdanau", model: dict[str, Any] | None = None, joint: bool = False, **training: Any) -> Recipe:
     """A recipe that trains in a second."""
     table = {
         "model": {"kind": kind, "embedding_size": 12, "hidden_size": 16, **SIZES[kind], **(model or {})},
-        "text": {"tokenizer": "word", "min_frequency": 1},
+        "text": {"tokenizer": "word", "min_frequency": 1, "joint": joint},
         "training": {
             "updates": 12,
             "batch_tokens": 128,

@@ -87,7 +87,7 @@ def test_which_weights_are_kept() -> None:
     assert kept("best", 3) == [20, 30, 40]
     assert kept("best", 1) == [20]
     unscored = [Snapshot(10, None), Snapshot(20, None)]
-    assert worth_keeping(settings(average="none"), unscored) == [Snapshot(20, None)]
+    assert worth_keeping(settings(average="last", keep=1), unscored) == [Snapshot(20, None)]
 
 
 def test_each_update_has_its_own_seed() -> None:

@@ -1,0 +1,56 @@
+"""Tuning of the process, and signals."""
+
+import os
+import signal
+import subprocess
+import sys
+
+import pytest
+import torch
+
+from regard.errors import ConfigError
+from regard.process import this_machine, tune_process
+from regard.training.interrupt import Interrupted, Interrupts
+
+
+def test_threads_are_set_and_denormals_flushed() -> None:
+    before = torch.get_num_threads()
+    try:
+        tune_process(1)
+        assert torch.get_num_threads() == 1
+        assert (torch.tensor([1e-38]) * 1e-5).item() == 0.0
+        with pytest.raises(ConfigError, match="at least one thread"):
+            tune_process(0)
+    finally:
+        torch.set_num_threads(before)
+        torch.set_flush_denormal(False)
+
+
+def test_importing_tunes_nothing() -> None:
+    code = (
+        "import torch, regard, regard.training, regard.translator; assert (torch.tensor([1e-38]) * 1e-5).item() != 0.0"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_a_difference_between_machines_is_named() -> None:
+    machine = this_machine()
+    assert machine.differences(machine.to_dict()) == ""
+    other = {**machine.to_dict(), "torch": "1.0"}
+    assert machine.differences(other) == f"torch 1.0 before, {machine.torch} now"
+
+
+def test_the_first_signal_asks_and_the_second_stops() -> None:
+    with Interrupts() as interrupts:
+        interrupts.nothing_to_save = False
+        os.kill(os.getpid(), signal.SIGTERM)
+        assert interrupts.requested
+        with pytest.raises(KeyboardInterrupt) as caught:
+            os.kill(os.getpid(), signal.SIGINT)
+        assert not isinstance(caught.value, Interrupted)
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+def test_with_nothing_to_save_the_first_signal_stops() -> None:
+    with pytest.raises(Interrupted, match="start it again"), Interrupts():
+        os.kill(os.getpid(), signal.SIGINT)
