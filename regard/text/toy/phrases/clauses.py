@@ -283,7 +283,8 @@ class ClauseGrammar:
         first = taken.first if isinstance(taken, Coordination) else taken
         excluded = ("I", "we") if first is not None and first.head.concept in ("I", "we") else ()
         while True:
-            phrase = person_or_noun(source, NOUNS_BY_TAG["person"], role, excluded)
+            definite = clause.negation is not None  # "Not a singer" would be "keinem Sänger", "pas de chanteur".
+            phrase = person_or_noun(source, NOUNS_BY_TAG["person"], role, excluded, definite)
             if first is None or phrase.kind == "pronoun" or phrase.head.concept != first.head.concept:
                 break
         if role != "object" and phrase.kind == "pronoun":

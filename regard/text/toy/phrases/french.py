@@ -278,8 +278,23 @@ def core(tree: Clause, extracted: Agreement | None = None) -> list[Token]:
     tokens = nominal(tree.subject) if tree.subject is not None else []
     tokens += predicate(tree, tree.phrases[0], who, extracted)
     for phrase in tree.phrases[1:]:
-        tokens += [Token("et", [tree.and_part]), *predicate(tree, phrase, who)]
+        second = predicate(tree, phrase, who)
+        if shares_auxiliary(tree, phrase):
+            del second[0]
+        tokens += [Token("et", [tree.and_part]), *second]
     return tokens
+
+
+def shares_auxiliary(tree: Clause, second: VerbPhrase) -> bool:
+    """Whether the first verb's auxiliary serves the second as well: elle a lu et vendu le livre."""
+    objects = (tree.phrases[0].object, second.object)
+    pronoun = any(isinstance(thing, NounPhrase) and thing.kind == "pronoun" for thing in objects)
+    if tree.tense != "past" or pronoun:
+        return False
+    verbs = [VERBS[phrase.verb.concept] for phrase in (tree.phrases[0], second)]
+    if any("state" in verb.flags or "_" in verb.french for verb in verbs):
+        return False
+    return conjugation(verbs[0].french).with_etre == conjugation(verbs[1].french).with_etre
 
 
 def weather(tree: Clause) -> list[Token]:

@@ -76,6 +76,14 @@ class Field:
         self.finite.text = self.prefix + self.finite.text
         return closed([*self.middle, *self.end, self.finite], self.tail)
 
+    def without_finite(self) -> list[Token]:
+        """All but the finite verb, where the other predicate's serves both."""
+        return closed([*self.middle, *self.end], self.tail)
+
+    def shares_finite(self, other: "Field") -> bool:
+        """Whether one auxiliary serves both predicates: hat gelesen und geschlafen."""
+        return bool(self.end and other.end) and self.finite.text == other.finite.text
+
 
 def closed(tokens: list[Token], tail: list[Token]) -> list[Token]:
     """A clause and what follows its verb, parted by a comma."""
@@ -297,15 +305,18 @@ def verb_second(tree: Clause, something_before: bool = False) -> list[Token]:
     else:
         tokens = [*subject, *predicates[0].verb_first([])]
     for extra in predicates[1:]:
-        tokens += [Token("und", [tree.and_part]), *extra.verb_first([])]
+        shared = extra.shares_finite(predicates[0])
+        tokens += [Token("und", [tree.and_part]), *(extra.without_finite() if shared else extra.verb_first([]))]
     return tokens
 
 
 def verb_last(tree: Clause) -> list[Token]:
     """A subordinate clause, without its connective."""
     subject, predicates = fields(tree)
-    tokens = [*subject, *predicates[0].verb_last()]
-    for extra in predicates[1:]:
+    first, *others = predicates
+    shared = bool(others) and first.shares_finite(others[0])
+    tokens = [*subject, *(first.without_finite() if shared else first.verb_last())]
+    for extra in others:
         tokens += [Token("und", [tree.and_part]), *extra.verb_last()]
     return tokens
 

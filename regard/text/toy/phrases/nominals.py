@@ -14,15 +14,21 @@ Role = Literal["subject", "object", "recipient", "companion", "place"]
 NOUNS_BY_TAG: dict[str, tuple[str, ...]] = {
     tag: nouns_tagged(tag) for tag in sorted(set().union(*(noun.tags for noun in NOUNS.values())))
 }
+COLOURS = ("red", "blue", "yellow", "white", "black")
+# Things of paper and gifts are not told apart by their colour.
+COLOURLESS = ("newspaper", "magazine", "photo", "letter", "map", "gift")
 ADJECTIVES_FOR: dict[str, tuple[str, ...]] = {
-    key: tuple(name for name, adjective in ADJECTIVES.items() if noun.tags & set(adjective.tags))
+    key: tuple(
+        name
+        for name, adjective in ADJECTIVES.items()
+        if noun.tags & set(adjective.tags) and not (key in COLOURLESS and name in COLOURS)
+    )
     for key, noun in NOUNS.items()
 }
 PREDICATES_FOR: dict[str, tuple[str, ...]] = {
     key: tuple(name for name in names if "attributive" not in ADJECTIVES[name].tags)
     for key, names in ADJECTIVES_FOR.items()
 }
-COLOURS = ("red", "blue", "yellow", "white", "black")
 SIZES = ("big", "small", "new")
 _NAMES = tuple(NAMES)
 # Wholes whose doors and windows are spoken of.
@@ -96,7 +102,7 @@ def noun_phrase(
     if draw < 0.3 and ADJECTIVES_FOR[concept]:
         source.skeleton.append("adjective")
         phrase.adjectives.append(source.word(source.pick(ADJECTIVES_FOR[concept])))
-    elif draw < 0.35 and {"thing", "vehicle"} & tags:
+    elif draw < 0.35 and {"thing", "vehicle"} & tags and concept not in COLOURLESS:
         source.skeleton.append("two-adjectives")
         phrase.adjectives += [source.word(source.pick(SIZES)), source.word(source.pick(COLOURS))]
     if "part" in tags and _is_the(phrase) and source.chance(0.5, "whole"):
