@@ -75,7 +75,7 @@ gift           | thing                                | cadeau m cadeaux   | Ges
 photo          | thing                                | photo f            | Foto n Fotos              | 사진 장
 table          | furniture                      | table f            | Tisch m Tische            | 탁자 개
 chair          | furniture                      | chaise f           | Stuhl m Stühle            | 의자 개
-ball           | thing                                | ballon m           | Ball m Bälle              | 공 개
+ladder         | thing                                | échelle f          | Leiter f Leitern          | 사다리 개
 lamp           | thing machine                        | lampe f            | Lampe f Lampen            | 램프 개
 guitar         | thing                                | guitare f          | Gitarre f Gitarren        | 기타 대
 map            | thing                                | carte f            | Karte f Karten            | 지도 장
