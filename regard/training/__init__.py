@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 import tempfile
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -26,7 +26,7 @@ from regard.training.interrupt import Interrupted, Interrupts
 from regard.training.loop import Run, learn, save
 from regard.training.optimizer import build_optimizer
 from regard.training.prepare import Prepared, load_prepared, prepare, save_prepared, save_run
-from regard.training.progress import Log, Reporter, choose_reporter
+from regard.training.progress import Log, Reporter, check_tensorboard, choose_reporter
 from regard.training.start import FilePath, MakeModel, build, check_out, choose_recipe, start_model
 from regard.training.validation import Validator
 from regard.translator import Translator, usable_device
@@ -60,6 +60,8 @@ def train(
     """
     tune_process(threads)
     out, target = Path(out), usable_device(device)
+    if tensorboard:
+        check_tensorboard()
     reporter = choose_reporter(progress)
     try:
         with Interrupts() as interrupts, _own_random_numbers(target), _tidy(out, interrupts):
@@ -128,6 +130,7 @@ class _Session:
         prepared = _prepare(recipe, train, valid, start_from, fresh, self.reporter)
         built = start_model(prepared, model, start_from, self.reporter).to(self.device)
         save_prepared(prepared, fresh)
+        del prepared  # it has the token ids open, and some systems rename no folder with open files
         # What may be overwritten goes only now, when the new one can begin.
         remove_all(self.out)
         fresh.rename(self.folder)
@@ -262,11 +265,16 @@ def _saying_what_is_safe(run: Run) -> Iterator[None]:
 @contextmanager
 def _tidy(out: Path, interrupts: Interrupts) -> Iterator[None]:
     """Leave nothing behind if it ends before there is anything to resume."""
-    out_was_there, training_was_there = out.exists(), (out / "training").exists()
+    new = [path for path in (out / "training", out, *out.parents) if not path.exists()]
     try:
         yield
     except BaseException:
         shutil.rmtree(out / ".training.part", ignore_errors=True)
-        if interrupts.nothing_to_save and not training_was_there:
-            shutil.rmtree(out / "training" if out_was_there else out, ignore_errors=True)
+        if interrupts.nothing_to_save and out / "training" in new:
+            shutil.rmtree(out / "training", ignore_errors=True)
+            if out in new:
+                (out / "log.jsonl").unlink(missing_ok=True)
+            for folder in new[1:]:
+                with suppress(OSError):  # somebody else may have put something there
+                    folder.rmdir()
         raise

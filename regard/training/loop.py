@@ -61,7 +61,7 @@ def learn(run: Run) -> None:
     stream = Stream(run.plan, state.epoch, state.position)
     plan_end(run, stream.batches_per_epoch)
     saved_at = time.monotonic()
-    measured_seconds, measured_tokens = 0.0, 0
+    pace = Pace()
     model.train()
 
     while True:
@@ -100,10 +100,9 @@ def learn(run: Run) -> None:
         state.window_likelihood += sum(part.negative_log_likelihood for part in losses)
         state.window_tokens += tokens
         state.window_seconds += seconds
-        if state.total is None and number > MEASURE_FROM:
-            measured_seconds, measured_tokens = measured_seconds + seconds, measured_tokens + tokens
-            if number >= MEASURE_UNTIL:
-                spend_budget(run, measured_seconds / measured_tokens, stream.batches_per_epoch)
+        pace.note(seconds, tokens)
+        if state.total is None and pace.is_known(settings, state):
+            spend_budget(run, pace.seconds_per_token(), stream.batches_per_epoch)
         run.reporter.updated(state, loss, rate, tokens / seconds)
         if number % settings.log_every == 0 or number == state.total:
             write_log(run, rate, norm)
@@ -127,6 +126,28 @@ class Stream:
             self.epoch, self.position = self.epoch + 1, 0
             self._indices = self.plan.epoch(self.epoch)
         return batch
+
+
+class Pace:
+    """The speed of the first updates, by which a budget of time becomes a number of updates."""
+
+    def __init__(self) -> None:
+        self._noted: list[tuple[float, int]] = []
+
+    def note(self, seconds: float, tokens: int) -> None:
+        """One more update; after the first few, nothing is added."""
+        if len(self._noted) < MEASURE_UNTIL:
+            self._noted.append((seconds, tokens))
+
+    def is_known(self, settings: TrainingSettings, state: State) -> bool:
+        """Whether enough was measured, or so much time is gone that it has to be."""
+        assert settings.budget is not None
+        return len(self._noted) == MEASURE_UNTIL or state.seconds > duration_seconds(settings.budget) / 4
+
+    def seconds_per_token(self) -> float:
+        """Without the first updates, which are slower, if there are others."""
+        measured = self._noted[MEASURE_FROM:] or self._noted[-1:]
+        return sum(seconds for seconds, _ in measured) / sum(tokens for _, tokens in measured)
 
 
 def seed_of(seed: int, update: int) -> int:
@@ -166,10 +187,9 @@ def with_own_words(model: Model, batch: Batch, share: float) -> Batch:
 
 def plan_end(run: Run, batches_per_epoch: int) -> None:
     """Fix the last update, unless a budget must be measured first. An epoch counts as many batches as the first."""
-    settings = run.settings
-    if run.state.total is not None or settings.budget is not None:
-        return
-    run.state.total = updates_asked(settings, batches_per_epoch)
+    asked = updates_asked(run.settings, batches_per_epoch)
+    if run.state.total is None and (run.settings.budget is None or (asked or MEASURE_UNTIL) < MEASURE_UNTIL):
+        run.state.total = asked
 
 
 def updates_asked(settings: TrainingSettings, batches_per_epoch: int) -> int | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import math
 import sys
@@ -16,6 +17,7 @@ from rich.progress import BarColumn, Progress, ProgressColumn, Task, TextColumn
 from rich.text import Text
 
 from regard.errors import ConfigError
+from regard.files import write_bytes
 from regard.training.checkpoint import State
 from regard.training.validation import Validation
 
@@ -219,14 +221,16 @@ def _keep_lines(path: Path, after_update: int) -> None:
             continue  # a line that a crash cut short
         if isinstance(record, dict) and record.get("update", 0) <= after_update:
             kept.append(line)
-    path.write_text("".join(f"{line}\n" for line in kept), "utf-8")
+    write_bytes(path, "".join(f"{line}\n" for line in kept).encode())
+
+
+def check_tensorboard() -> None:
+    """Refuse to start without TensorBoard when it is asked for."""
+    if importlib.util.find_spec("tensorboard") is None:
+        raise ConfigError("TensorBoard is not installed: run `pip install tensorboard`, or leave --tensorboard out.")
 
 
 def _tensorboard_writer(folder: Path, after_update: int) -> Any:
-    try:
-        from torch.utils.tensorboard import SummaryWriter
-    except ImportError:
-        raise ConfigError(
-            "TensorBoard is not installed: run `pip install tensorboard`, or leave --tensorboard out."
-        ) from None
+    from torch.utils.tensorboard import SummaryWriter
+
     return SummaryWriter(str(folder), purge_step=after_update + 1)

@@ -81,7 +81,8 @@ class Validator:
             hypotheses = self.translate(model, between)
         finally:
             model.train(training)
-        bleu = corpus_scores(hypotheses, [pair.target for pair in self.pairs], metrics=("bleu",))["bleu"]
+        references = [pair.target for pair in self.pairs]
+        bleu = corpus_scores(hypotheses, references, metrics=("bleu",), tokenize="auto")["bleu"]
         return Validation(loss, tokens, bleu.value, bleu.signature)
 
     @torch.inference_mode()

@@ -3,6 +3,7 @@
 import errno
 import gzip
 import json
+import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -230,8 +231,8 @@ def test_a_full_disk_is_one_line_and_can_be_resumed(tmp_path: Path, monkeypatch:
     with monkeypatch.context() as patch:
         patch.setattr(files, "write_bytes", full_from_the_start)
         with pytest.raises(OSError, match="No space left on device"):
-            train(recipe(), train=TRAIN, out=tmp_path / "other", progress=False)
-    assert not (tmp_path / "other").exists()
+            train(recipe(), train=TRAIN, out=tmp_path / "deep" / "other", progress=False)
+    assert [path.name for path in tmp_path.iterdir()] == ["out"]
 
 
 def test_a_budget_becomes_a_number_of_updates_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -242,6 +243,17 @@ def test_a_budget_becomes_a_number_of_updates_once(tmp_path: Path, capsys: pytes
     assert translator.metrics["updates"] >= 25
     (state,) = (tmp_path / "training").glob("checkpoint-*/state.json")
     assert json.loads(state.read_text())["state"]["total"] == translator.metrics["updates"]
+
+
+def test_a_budget_ends_early_when_updates_are_slow_or_few(tmp_path: Path) -> None:
+    slow = recipe(updates=None, budget="1s", batch_tokens=2000)
+    real = loop.clip
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(loop, "clip", lambda model, limit: (time.sleep(0.3), real(model, limit))[1])
+        translator = train(slow, train=TRAIN, out=tmp_path / "slow", progress=False)
+    assert 2 <= translator.metrics["updates"] <= 5
+    few = train(recipe(updates=3, budget="1h"), train=TRAIN, out=tmp_path / "few", progress=False)
+    assert few.metrics["updates"] == 3
 
 
 def test_averaging_and_early_stopping(tmp_path: Path) -> None:
