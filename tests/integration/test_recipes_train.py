@@ -1,0 +1,39 @@
+"""Every recipe that is shipped trains through the command line, if only for two updates, and then translates."""
+
+from pathlib import Path
+
+import pytest
+
+from regard.cli import main
+from regard.config import recipe_names
+
+SMALL = [
+    "model.embedding_size=16",
+    "model.hidden_size=16",
+    "model.dropout=0.1",
+    "text.vocabulary_size=300",
+    "training.updates=2",
+    "training.batch_tokens=200",
+    "training.validation_sentences=5",
+    "training.warmup=1",
+]
+SIZES = {"bahdanau": ["model.attention_size=16", "model.maxout_size=16"], "gnmt": ["model.attention_size=16"]}
+
+
+@pytest.mark.parametrize("name", recipe_names())
+def test_recipe_trains_and_translates(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from regard.config import load_recipe
+
+    changes = SMALL + SIZES.get(load_recipe(name).model.kind, [])
+    out = tmp_path / "model"
+    options = [word for change in changes for word in ("--set", change)]
+    assert main(["train", name, "--train", "toy:phrases:en-fr:60", "--out", str(out), *options]) == 0
+    source = tmp_path / "in.txt"
+    source.write_text("The cat sleeps.\n\nA dog\n", "utf-8")
+    capsys.readouterr()
+    assert main(["translate", str(out), "--input", str(source), "--beam", "2"]) == 0
+    lines = capsys.readouterr().out.split("\n")
+    assert len(lines) == 4  # three, and what follows the last newline
+    assert lines[1] == ""

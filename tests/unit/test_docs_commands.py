@@ -1,0 +1,11 @@
+"""The page of commands cannot drift from the commands."""
+
+import runpy
+from pathlib import Path
+
+DOCS = Path(__file__).parents[2] / "docs"
+
+
+def test_the_page_says_what_the_commands_say() -> None:
+    made = runpy.run_path(str(DOCS / "commands.py"))["page"]()
+    assert (DOCS / "commands.md").read_text("utf-8") == made, "run: python docs/commands.py"
