@@ -14,7 +14,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from regard.models.contract import Batch
+from regard.contract import Batch
 from regard.text.corpus import EncodedCorpus, Ids
 from regard.text.tokenizer import BOS, PAD
 

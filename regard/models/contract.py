@@ -1,1 +1,0 @@
-from regard.contract import *  # noqa: F403  (moved to regard/contract.py)
