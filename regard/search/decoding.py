@@ -12,7 +12,7 @@ from regard.config import SearchSettings
 from regard.contract import Attention, Intervention, Memory, Model
 from regard.errors import ContractError
 from regard.search.constraints import constrain, limits_of
-from regard.search.hypothesis import Ending, Hypothesis, Record, Seen
+from regard.search.hypothesis import Ending, Hypothesis, Record
 from regard.search.penalties import coverage_penalty
 
 SHRINK_SHARE = 8  # sentences that are done leave when they are one in so many: leaving copies the memory
@@ -89,7 +89,7 @@ class Decoding:
                 f"{type(self.model).__name__} gives logits that are not finite at step {self.position}: "
                 "its weights are damaged or its training diverged; take an earlier checkpoint."
             )
-        self.record.seen.append(self._see(step.attention, logits, normaliser))
+        self._see(step.attention, logits, normaliser)
         if settings.coverage_penalty > 0:
             alignment = self.model.alignment(step.attention)[:, 0]
             self.coverage = alignment if self.coverage is None else self.coverage + alignment
@@ -127,7 +127,7 @@ class Decoding:
             self._history = torch.cat([self._history.index_select(0, parents), tokens.unsqueeze(1)], 1)
         self.token = tokens
         self.position += 1
-        self.record.add(parents, tokens, log_probabilities)
+        self.record.go_on(parents, tokens, log_probabilities)
         return stay
 
     def hypotheses(self, endings: Sequence[Sequence[Ending]]) -> list[list[Hypothesis]]:
@@ -138,16 +138,17 @@ class Decoding:
             for sentence, ends in enumerate(endings)
         ]
 
-    def _see(self, attention: Attention | None, logits: Tensor, normaliser: Tensor) -> Seen:
+    def _see(self, attention: Attention | None, logits: Tensor, normaliser: Tensor) -> None:
+        """Record what was asked for."""
         request = self.request
-        attended = None
+        if request.attention and attention:
+            self.record.see(attention)
         if request.unk is not None and attention and "cross" in attention:
-            attended = self._attended(self.model.alignment(attention)[:, 0])
-        candidates = None
+            self.record.attended.append(self._attended(self.model.alignment(attention)[:, 0]))
         if request.candidates:
             best, ids = logits.topk(min(request.candidates, logits.size(-1)))
-            candidates = ids, (best - normaliser.unsqueeze(-1)).exp()
-        return Seen(attention if request.attention else None, attended, candidates)
+            self.record.candidates.append(ids)
+            self.record.probabilities.append((best - normaliser.unsqueeze(-1)).exp())
 
     def _attended(self, alignment: Tensor) -> Tensor:
         """The most attended source position (N,), the sentence's end left aside: it is no word."""

@@ -45,26 +45,63 @@ class Ending:
     coverage_penalty: float = 0.0
 
 
-@dataclass(frozen=True)
-class Seen:
-    """What was recorded while the rows of one step were computed."""
+class Steps:
+    """One tensor (N, ...) for each step, in a few large blocks.
 
-    attention: Attention | None = None  # (N, layers, heads, 1, S)
-    attended: Tensor | None = None  # (N,)
-    candidates: tuple[Tensor, Tensor] | None = None  # ids (N, C) and probabilities (N, C)
+    A long sentence takes thousands of steps. A small tensor that outlives each of them would lie between the large
+    buffers that come and go, and the heap would grow without end.
+    """
+
+    BLOCK = 32  # steps
+
+    def __init__(self) -> None:
+        self._blocks: list[Tensor] = []
+        self._places: list[tuple[int, int]] = []  # of each step: its block, and its place there
+
+    def __len__(self) -> int:
+        return len(self._places)
+
+    def append(self, tensor: Tensor) -> None:
+        """Copy the tensor of the next step; what a decoder attends to in itself grows, and has a block each step."""
+        last = self._blocks[-1] if self._blocks else None
+        same = last is None or last.shape[2:] == tensor.shape[1:]
+        place = self._places[-1][1] + 1 if self._places else 0
+        if last is None or not same or place == last.size(0) or tensor.size(0) > last.size(1):
+            last = tensor.new_empty(self.BLOCK if same else 1, *tensor.shape)
+            self._blocks.append(last)
+            place = 0
+        last[place, : tensor.size(0)] = tensor
+        self._places.append((len(self._blocks) - 1, place))
+
+    def at(self, step: int, row: int) -> Tensor:
+        """What was recorded for a row of a step."""
+        block, place = self._places[step]
+        return self._blocks[block][place, row]
 
 
 @dataclass
 class Record:
-    """Every step of a search; `parents[t]` are rows of step t, `tokens[t]` what followed there."""
+    """Every step of a search.
 
-    seen: list[Seen] = field(default_factory=list)
-    parents: list[Tensor] = field(default_factory=list)
-    tokens: list[Tensor] = field(default_factory=list)
-    log_probabilities: list[Tensor] = field(default_factory=list)
+    `parents`, `tokens` and `log_probabilities` tell how each row that went on from a step came about; `attention`,
+    `attended` and `candidates` belong to the rows that were computed at it.
+    """
 
-    def add(self, parents: Tensor, tokens: Tensor, log_probabilities: Tensor) -> None:
-        """Write down the rows (M,) that go on after a step."""
+    parents: Steps = field(default_factory=Steps)  # rows of the step, (N,)
+    tokens: Steps = field(default_factory=Steps)  # (N,)
+    log_probabilities: Steps = field(default_factory=Steps)  # (N,)
+    attention: dict[Kind, Steps] = field(default_factory=dict)  # (N, layers, heads, 1, S) each
+    attended: Steps = field(default_factory=Steps)  # (N,)
+    candidates: Steps = field(default_factory=Steps)  # ids (N, C)
+    probabilities: Steps = field(default_factory=Steps)  # (N, C)
+
+    def see(self, attention: Attention) -> None:
+        """Write down the weights of a step."""
+        for kind, weights in attention.items():
+            self.attention.setdefault(kind, Steps()).append(weights)
+
+    def go_on(self, parents: Tensor, tokens: Tensor, log_probabilities: Tensor) -> None:
+        """Write down the rows (N,) that go on after a step."""
         self.parents.append(parents)
         self.tokens.append(tokens)
         self.log_probabilities.append(log_probabilities)
@@ -79,9 +116,9 @@ class Record:
         row = ending.row
         rows, ids, log_probabilities = [row], [ending.token], [ending.log_probability]
         for step in reversed(range(ending.step)):
-            ids.append(int(self.tokens[step][row]))
-            log_probabilities.append(float(self.log_probabilities[step][row]))
-            row = int(self.parents[step][row])
+            ids.append(int(self.tokens.at(step, row)))
+            log_probabilities.append(float(self.log_probabilities.at(step, row)))
+            row = int(self.parents.at(step, row))
             rows.append(row)
         rows.reverse()
         log_probabilities.reverse()
@@ -100,34 +137,35 @@ class Record:
         )
 
     def _attention(self, rows: Sequence[int], sentence: int, memory: Memory) -> Attention | None:
-        steps = [seen.attention for seen in self.seen[: len(rows)]]
-        recorded = [attention for attention in steps if attention]
-        if len(recorded) < len(rows):
+        if not self.attention:
             return None
         length = int(memory.lengths[sentence])
         joined: dict[Kind, Tensor] = {
             kind: weights[sentence, ..., :length, :length].clone() for kind, weights in memory.attention.items()
         }
-        for kind in recorded[0]:
-            of_kind = [attention[kind][row] for attention, row in zip(recorded, rows, strict=True)]
-            joined[kind] = _stack(of_kind, length if kind == "cross" else len(rows))
+        for kind, steps in self.attention.items():
+            own = [steps.at(step, row) for step, row in enumerate(rows)]
+            joined[kind] = _stack(own, length if kind == "cross" else len(rows))
         return joined
 
     def _attended(self, rows: Sequence[int]) -> tuple[int, ...] | None:
-        steps = [seen.attended for seen in self.seen[: len(rows)]]
-        recorded = [attended for attended in steps if attended is not None]
-        if len(recorded) < len(rows):
+        if not len(self.attended):
             return None
-        return tuple(int(attended[row]) for attended, row in zip(recorded, rows, strict=True))
+        return tuple(int(self.attended.at(step, row)) for step, row in enumerate(rows))
 
     def _candidates(self, rows: Sequence[int]) -> tuple[tuple[tuple[int, float], ...], ...]:
-        lists = []
-        for seen, row in zip(self.seen, rows, strict=False):
-            if seen.candidates is None:
-                return ()
-            ids, probabilities = seen.candidates
-            lists.append(tuple(zip(ids[row].tolist(), probabilities[row].tolist(), strict=True)))
-        return tuple(lists)
+        if not len(self.candidates):
+            return ()
+        return tuple(
+            tuple(
+                zip(
+                    self.candidates.at(step, row).tolist(),
+                    self.probabilities.at(step, row).tolist(),
+                    strict=True,
+                )
+            )
+            for step, row in enumerate(rows)
+        )
 
 
 def _stack(steps: Sequence[Tensor], width: int) -> Tensor:
