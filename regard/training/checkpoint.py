@@ -35,10 +35,14 @@ _SEPARATOR = "|"  # between a parameter's name and the name of its optimizer sta
 
 @dataclass
 class Snapshot:
-    """Weights kept at a validation; `score` is higher for better, None without a validation set."""
+    """Weights kept at a validation; `score` is higher for better, None without a validation set.
+
+    Of two equal scores the one with the lower loss is better: BLEU is 100 long before a toy is learned.
+    """
 
     update: int
     score: float | None
+    loss: float = 0.0
 
     @property
     def file(self) -> str:
@@ -63,6 +67,7 @@ class State:
     validated: int = 0  # the update and the epoch of the last validation
     validated_epoch: int = 0
     best_score: float | None = None
+    best_loss: float = 0.0
     best_update: int = 0
     stale: int = 0  # validations since the best one
     plateau: float = 1.0  # the factor that stalled validations have earned

@@ -236,27 +236,31 @@ def validate(run: Run) -> None:
     """Measure, keep the weights if they are worth it, and count towards plateau and patience."""
     settings, state = run.settings, run.state
     started = time.perf_counter()
-    score: float | None = None
+    snapshot = Snapshot(state.update, None)
     if run.validator is not None:
         result = run.validator(run.model, stop_if_asked(run))
-        score = result.score(settings)
-        note_gain(settings, state, score)
+        snapshot = Snapshot(state.update, result.score(settings), result.loss)
+        note_gain(settings, state, result.score(settings), result.loss)
         if state.best_update == state.update:
             state.best_validation = result.to_dict()
         report_validation(run, result)
     state.validated, state.validated_epoch = state.update, state.epoch
     if run.validator is not None or settings.average != "none":
-        snapshot = Snapshot(state.update, score)
         state.snapshots = worth_keeping(settings, [*state.snapshots, snapshot])
         if snapshot in state.snapshots:
             run.checkpoints.keep_weights(snapshot, run.model)
     state.seconds += time.perf_counter() - started
 
 
-def note_gain(settings: TrainingSettings, state: State, score: float) -> None:
-    """Compare with the best so far; stalled validations lower the plateau's rate and use up patience."""
-    if state.best_score is None or score > state.best_score:
-        state.best_score, state.best_update = score, state.update
+def note_gain(settings: TrainingSettings, state: State, score: float, loss: float) -> None:
+    """Compare with the best so far; stalled validations lower the plateau's rate and use up patience.
+
+    A lower loss at the same score makes a better checkpoint, but is no gain that training would go on for.
+    """
+    gain = state.best_score is None or score > state.best_score
+    if gain or (score == state.best_score and loss < state.best_loss):
+        state.best_score, state.best_loss, state.best_update = score, loss, state.update
+    if gain:
         state.stale = state.plateau_stale = 0
         return
     state.stale += 1
@@ -273,7 +277,7 @@ def worth_keeping(settings: TrainingSettings, snapshots: list[Snapshot]) -> list
     if settings.average == "last":
         return snapshots[-keep:]
     # Among equals the earlier one is better.
-    best = sorted(snapshots, key=lambda snapshot: (-(snapshot.score or 0.0), snapshot.update))[:keep]
+    best = sorted(snapshots, key=lambda one: (-(one.score or 0.0), one.loss, one.update))[:keep]
     return sorted(best, key=lambda snapshot: snapshot.update)
 
 

@@ -83,7 +83,8 @@ class Validator:
             model.train(training)
         references = [pair.target for pair in self.pairs]
         bleu = corpus_scores(hypotheses, references, metrics=("bleu",), tokenize="auto")["bleu"]
-        return Validation(loss, tokens, bleu.value, bleu.signature)
+        # Rounded, so that two perfect scores are equal.
+        return Validation(loss, tokens, round(bleu.value, 6), bleu.signature)
 
     @torch.inference_mode()
     def _loss(self, model: Model, between: Callable[[], None]) -> tuple[float, int]:

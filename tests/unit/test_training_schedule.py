@@ -64,7 +64,7 @@ def test_stalled_validations_lower_the_rate_and_use_up_patience() -> None:
     seen = []
     for update, score in enumerate([1.0, 2.0, 2.0, 1.5, 1.9, 1.0], start=1):
         state.update = update
-        note_gain(chosen, state, score)
+        note_gain(chosen, state, score, loss=1.0)
         seen.append((state.best_update, state.stale, state.plateau, state.stopped_early))
     assert seen == [
         (1, 0, 1.0, False),
@@ -74,6 +74,17 @@ def test_stalled_validations_lower_the_rate_and_use_up_patience() -> None:
         (2, 3, 0.5, False),
         (2, 4, 0.25, True),
     ]
+
+
+def test_a_lower_loss_breaks_a_tie_but_is_no_gain() -> None:
+    chosen, state = settings(patience=2), State()
+    for update, loss in enumerate([0.5, 0.4, 0.45], start=1):
+        state.update = update
+        note_gain(chosen, state, 100.0, loss)
+    assert (state.best_update, state.best_loss) == (2, 0.4)
+    assert state.stopped_early
+    tied = [Snapshot(1, 100.0, 0.5), Snapshot(2, 100.0, 0.4), Snapshot(3, 100.0, 0.45)]
+    assert worth_keeping(chosen, tied) == [tied[1]]
 
 
 def test_which_weights_are_kept() -> None:
