@@ -1,0 +1,182 @@
+"""Raw results to the tables of docs/performance.md."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any
+
+BEGIN = "<!-- benchmark: recurrent -->"
+END = "<!-- end of benchmark: recurrent -->"
+ALLOCATORS = {"default": "as it comes", "tuned": "malloc tuned"}
+
+Record = dict[str, Any]
+Row = tuple[str, str]  # side and allocator
+
+
+def write_report(path: Path, results: dict[str, Any]) -> None:
+    """Put the tables between their markers, or at the end of a file that has none."""
+    content = path.read_text("utf-8") if path.exists() else "# Performance\n"
+    if BEGIN not in content:
+        content = f"{content.rstrip()}\n\n{BEGIN}\n{END}\n"
+    before, _, rest = content.partition(BEGIN)
+    _, marker, after = rest.partition(END)
+    if not marker:
+        raise SystemExit(f"{path}: has {BEGIN} without {END}: put it behind the old tables.")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(f"{before}{BEGIN}\n{render(results)}{END}{after}", "utf-8")
+
+
+def render(results: dict[str, Any]) -> str:
+    """All tables with the machine and the commands."""
+    parts = [_machine(results)]
+    if results.get("train"):
+        parts += ["### Training", _limit(results, "train"), training_table(results), training_ratios(results)]
+    if results.get("translate"):
+        parts += ["### Translating", _limit(results, "translate"), translation_table(results)]
+        parts += [translation_ratios(results)]
+    if results.get("left_out"):
+        parts.append("Left out: " + "; ".join(results["left_out"]) + ".")
+    parts.append("```\n" + "\n".join(results["commands"]) + "\n```")
+    return "\n" + "\n\n".join(part for part in parts if part) + "\n"
+
+
+# --- training -----------------------------------------------------------------------------------------------------
+
+
+def training_table(results: dict[str, Any]) -> str:
+    """A row for each side and allocator, for each batch size: speed, share of the limit, memory."""
+    batches = list(dict.fromkeys(record["batch"] for record in results["train"]))
+    titles = [f"{batch}: {what}" for batch in batches for what in ("tok/s", "of limit", "peak MB")]
+    lines = _heading("toolkit", "allocator", "parameters", *titles)
+    gemm = limit(results, "train")
+    for side, allocator in rows(results["train"]):
+        cells = [side, ALLOCATORS[allocator], _parameters(results, side)]
+        for batch in batches:
+            same = [record for record in results["train"] if _is(record, side, allocator) and record["batch"] == batch]
+            speed = _median(same, "tokens_per_second")
+            share = speed * results["flop_per_token"][side] / gemm if same else 0.0
+            peak = max((record["peak_megabytes"] for record in same), default=0.0)
+            cells += [f"{speed:,.0f}", f"{share:.0%}", f"{peak:,.0f}"] if same else ["–", "–", "–"]
+        lines.append(_row(cells))
+    return "\n".join(lines)
+
+
+def training_ratios(results: dict[str, Any]) -> str:
+    """How Regard stands to the fastest peer, in words."""
+    lines = []
+    for batch in dict.fromkeys(record["batch"] for record in results["train"]):
+        same = [record for record in results["train"] if record["batch"] == batch]
+        lines += _ratios(f"Training, {batch}", same, lambda records: _median(records, "tokens_per_second"))
+    return "\n".join(lines)
+
+
+# --- translating --------------------------------------------------------------------------------------------------
+
+
+def translation_table(results: dict[str, Any]) -> str:
+    """A row for each side and allocator: speed by job, share of the limit, length of the output, memory."""
+    jobs = list(dict.fromkeys(record["job"] for record in results["translate"]))
+    lines = _heading("toolkit", "allocator", "tokens a sentence", *jobs, "peak MB")
+    for side, allocator in rows(results["translate"]):
+        mine = [record for record in results["translate"] if _is(record, side, allocator)]
+        cells = [side, ALLOCATORS[allocator], f"{_median(mine, 'tokens_per_sentence'):.1f}"]
+        cells += [_speed_cell(results, [record for record in mine if record["job"] == job]) for job in jobs]
+        cells.append(f"{max(record['peak_megabytes'] for record in mine):,.0f}")
+        lines.append(_row(cells))
+    return "\n".join(lines)
+
+
+def _speed_cell(results: dict[str, Any], records: list[Record]) -> str:
+    if not records:
+        return "–"
+    speed = _median(records, "sentences_per_second")
+    if records[0]["batch"] == 1:
+        return f"{1000 / speed:.1f} ms"
+    share = _median(records, "flop_per_sentence") * speed / limit(results, "translate")
+    return f"{speed:,.0f}/s ({share:.0%})"
+
+
+def translation_ratios(results: dict[str, Any]) -> str:
+    """How Regard stands to the fastest peer, in words; by output tokens, since the models' outputs differ in length."""
+    lines = []
+    for job in dict.fromkeys(record["job"] for record in results["translate"]):
+        same = [record for record in results["translate"] if record["job"] == job]
+        lines += _ratios(
+            f"Translating, {job}, sentences", same, lambda records: _median(records, "sentences_per_second")
+        )
+        lines += _ratios(f"Translating, {job}, tokens", same, _tokens_per_second)
+    return "\n".join(lines)
+
+
+def _tokens_per_second(records: list[Record]) -> float:
+    return float(statistics.median(each["sentences_per_second"] * each["tokens_per_sentence"] for each in records))
+
+
+# --- shared -------------------------------------------------------------------------------------------------------
+
+
+def rows(records: Iterable[Record]) -> list[Row]:
+    """Sides with their allocators, in the order they came."""
+    return sorted(dict.fromkeys((record["side"], record["allocator"]) for record in records))[::-1]
+
+
+def limit(results: dict[str, Any], section: str) -> float:
+    """The machine's FLOP/s, measured between the runs of a section."""
+    return float(statistics.median(results["gemm"][section])) * 1e9
+
+
+def _ratios(title: str, records: list[Record], speed: Callable[[list[Record]], float]) -> list[str]:
+    """A line for each of Regard's models."""
+    grouped = {row: speed([record for record in records if _is(record, *row)]) for row in rows(records)}
+    peers = {row: value for row, value in grouped.items() if not row[0].startswith("Regard")}
+    if not peers:
+        return []
+    lines = []
+    for (side, _), own in grouped.items():
+        if not side.startswith("Regard"):
+            continue
+        against = []
+        for allocator, words in ALLOCATORS.items():
+            alike = {row[0]: value for row, value in peers.items() if row[1] == allocator}
+            if alike:
+                fastest = max(alike, key=lambda name: alike[name])
+                against.append(f"{own / alike[fastest]:.2f}× {fastest} {words}")
+        lines.append(f"- {title}: {side} runs at {', '.join(against)}.")
+    return lines
+
+
+def _machine(results: dict[str, Any]) -> str:
+    machine = results["machine"]
+    return (
+        f"{machine['cpu']}, {machine['cores']} cores, {machine['memory_gib']:.0f} GiB; {machine['threads']} threads; "
+        f"Python {machine['python']}, torch {machine['torch']}. {results['date']}. "
+        f"{results['text']} Medians of {results['repeats']} runs each, the sides in turn."
+    )
+
+
+def _limit(results: dict[str, Any], section: str) -> str:
+    return f"The machine's limit in these runs: {limit(results, section) / 1e9:.0f} GFLOP/s (float32, 2048³)."
+
+
+def _parameters(results: dict[str, Any], side: str) -> str:
+    count = results.get("parameters", {}).get(side)
+    return "–" if count is None else f"{count / 1e6:.1f} M"
+
+
+def _is(record: Record, side: str, allocator: str) -> bool:
+    return bool(record["side"] == side and record["allocator"] == allocator)
+
+
+def _median(records: Iterable[Record], key: str) -> float:
+    values = [record[key] for record in records]
+    return statistics.median(values) if values else 0.0
+
+
+def _heading(*titles: str) -> list[str]:
+    return [_row(titles), "|" + "---|" * len(titles)]
+
+
+def _row(cells: Iterable[str]) -> str:
+    return "| " + " | ".join(cells) + " |"

@@ -1,0 +1,40 @@
+"""Translates a file with a model folder and prints sentences, seconds and tokens as JSON, start-up excluded."""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from pathlib import Path
+
+from regard.process import tune_process
+from regard.translator import WINDOW, Translator
+
+
+def main(model: str, source: str, beam: str, batch: str, sentences: str, output: str) -> None:
+    """`batch` sentences together and the first `sentences` of the file; 0 is as many as Regard likes, or all."""
+    tune_process()
+    translator = Translator.load(model)
+    # the peers' bound: 100 tokens
+    search = {"beam": int(beam), "max_length_ratio": 1e-6, "max_length_extra": 100}
+    lines = Path(source).read_text("utf-8").removesuffix("\n").split("\n")[: int(sentences) or None]
+    list(translator.translate_lines(lines[:2], search=search))  # the first call pays for torch's own start-up
+
+    started = time.perf_counter()
+    order = list(range(len(lines)))
+    window = WINDOW
+    if int(batch):
+        # Sorted by length, so that so many lines in a row are alike; the window then is the batch.
+        order.sort(key=lambda place: len(lines[place]))
+        window, search["batch_tokens"] = int(batch), 10**9
+    translations = translator.translate_lines((lines[place] for place in order), search=search, window=window)
+    done = dict(zip(order, translations, strict=True))
+    seconds = time.perf_counter() - started
+
+    Path(output).write_text("".join(f"{done[place].text}\n" for place in range(len(lines))), "utf-8")
+    tokens = sum(len(done[place].tokens) for place in range(len(lines)))
+    print(json.dumps({"sentences": len(lines), "seconds": seconds, "tokens": tokens}))
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
