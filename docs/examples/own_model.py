@@ -71,10 +71,15 @@ class Convolution(Model):
         return logits if columns is None else logits[..., columns]
 
 
-OVERRIDES = ["text.vocabulary_size=400", "training.batch_tokens=512", "training.warmup=50"]
+OVERRIDES = [
+    "text.tokenizer=character",
+    "training.batch_tokens=1024",
+    "training.learning_rate=3e-3",
+    "training.warmup=50",
+]
 
 
-def main(out: Path, updates: int = 1000) -> regard.Translator:
+def main(out: Path, updates: int = 600) -> regard.Translator:
     check_contract(Convolution(100, 100), source_vocabulary=100)
     regard.train(
         "bahdanau",  # for its settings of text, training and search

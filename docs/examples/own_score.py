@@ -41,10 +41,15 @@ def make_model(source_vocabulary: int, target_vocabulary: int) -> Luong:
     return model
 
 
-OVERRIDES = ["text.vocabulary_size=400", "training.batch_tokens=512", "training.warmup=50"]
+OVERRIDES = [
+    "text.tokenizer=character",
+    "training.batch_tokens=1024",
+    "training.learning_rate=3e-3",
+    "training.warmup=50",
+]
 
 
-def main(out: Path, updates: int = 1000) -> regard.Translator:
+def main(out: Path, updates: int = 600) -> regard.Translator:
     check_contract(make_model(100, 100), source_vocabulary=100)
     translator = regard.train(
         "luong",
