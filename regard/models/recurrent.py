@@ -126,7 +126,7 @@ class Gru(Cell):
         reset = torch.sigmoid(from_input[0] + from_hidden[0])
         update = torch.sigmoid(from_input[1] + from_hidden[1])
         candidate = torch.tanh(from_input[2] + reset * from_hidden[2])
-        return (torch.lerp(candidate, hidden, update),)
+        return (between(candidate, hidden, update),)
 
     def _sequence(
         self, projected: Tensor, state: CellState, real: Tensor | None, backwards: bool
@@ -167,7 +167,7 @@ class PaperGru(Cell):
         if self.norm_candidate is not None:
             product = self.norm_candidate(product)
         candidate = torch.tanh(from_input[:, 2 * size :] + product)
-        return (torch.lerp(hidden, candidate, update),)
+        return (between(hidden, candidate, update),)
 
 
 class Lstm(Cell):
@@ -293,3 +293,9 @@ def uniform_linear(linear: nn.Linear) -> nn.Linear:
 def maxout(inputs: Tensor) -> Tensor:
     """The larger of each pair of neighbours: (..., 2·L) -> (..., L) (Goodfellow 2013)."""
     return torch.unflatten(inputs, -1, (-1, 2)).amax(-1)
+
+
+def between(start: Tensor, end: Tensor, share: Tensor) -> Tensor:
+    """start + share · (end − start), also where mixed precision gave the three different types."""
+    kind = torch.promote_types(start.dtype, end.dtype)
+    return torch.lerp(start.to(kind), end.to(kind), share.to(kind))

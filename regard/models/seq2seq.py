@@ -26,7 +26,7 @@ from torch.nn import functional
 from regard.config import Seq2SeqSettings
 from regard.contract import Batch, Intervention, Memory, Model, Output, State, Step
 from regard.models.embedding import Embeddings
-from regard.models.recurrent import Cell, Stack, maxout, reorder, reversal, uniform_linear
+from regard.models.recurrent import Cell, Stack, between, maxout, reorder, reversal, uniform_linear
 from regard.products import PRODUCTS, Products, step_products
 
 
@@ -139,7 +139,7 @@ class ChoCell(Cell):
         update = torch.sigmoid(from_input[0] + from_hidden[0])
         reset = torch.sigmoid(from_input[1] + from_hidden[1])
         candidate = torch.tanh(from_input[2] + reset * from_hidden[2])
-        return torch.lerp(candidate, hidden, update), summary
+        return between(candidate, hidden, update), summary
 
 
 class ChoDecoder(nn.Module):
