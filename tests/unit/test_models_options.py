@@ -352,3 +352,28 @@ def test_the_same_seed_gives_the_same_model(settings: ModelConfig):
     other = build(settings, seed=4).state_dict()
     assert all(torch.equal(first[key], second[key]) for key in first)
     assert any(not torch.equal(first[key], other[key]) for key in first)
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        Seq2SeqSettings(**SIZES),
+        Seq2SeqSettings(**SIZES, context="every_step", cell="gru", layers=1, layer_norm=True),
+        BahdanauSettings(**SIZES),
+        LuongSettings(**SIZES, window="local-p"),
+        LuongSettings(**SIZES, input_feeding=False, cell="gru"),
+        GnmtSettings(**SIZES, layers=3, context_to="all"),
+    ],
+    ids=name,
+)
+def test_mixed_precision_learns_nearly_the_same(settings: ModelConfig):
+    """training.precision = "bfloat16": every operation takes the types that the one before it gives."""
+    model, batch = build(settings).float(), make_batch()
+    found = []
+    for enabled in (False, True):
+        model.zero_grad()
+        with torch.autocast("cpu", torch.bfloat16, enabled=enabled):
+            loss_of(model, model(batch).hidden, batch).backward()
+        found.append(torch.cat([parameter.grad.flatten() for parameter in model.parameters()]))
+    assert torch.isfinite(found[1]).all()
+    assert torch.nn.functional.cosine_similarity(found[0], found[1], 0) > 0.98
