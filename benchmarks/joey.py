@@ -16,6 +16,7 @@ from benchmarks.text import Text
 RECIPE = Recipe(
     "joeynmt==2.3.0",
     (
+        "importlib_metadata",
         "matplotlib",
         "numpy",
         "packaging",
@@ -158,7 +159,7 @@ def _training(batch: BatchSize, updates: int) -> dict[str, Any]:
         "optimizer": "adam",
         "adam_betas": [0.9, 0.98],
         "learning_rate": 0.001,
-        "learning_rate_min": 1e-9,
+        "learning_rate_min": 0.0,
         "weight_decay": 0.0,
         "clip_grad_norm": 1.0,
         "loss": "crossentropy",

@@ -73,8 +73,8 @@ def run(
             process.kill()
             raise
     if process.returncode not in ((0, -signal.SIGTERM) if stopped else (0,)):
-        last = "\n".join(lines[-15:])
-        raise RunError(f"{Path(command[0]).name} ended with {process.returncode}:\n{last}")
+        last = lines[-1] if lines else "no output"
+        raise RunError(f"{words[0]} ended with {process.returncode}: {last}\n" + "\n".join(lines[-15:]))
     return Finished(lines, usage.ru_maxrss / 1024)
 
 

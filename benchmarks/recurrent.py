@@ -66,7 +66,7 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--test", default="test_2016_flickr", help="name of the test set (test_2016_flickr)")
     parser.add_argument("--work", type=Path, default=ROOT / "runs" / "benchmark", help="folder for all that is made")
     parser.add_argument("--repeats", type=int, default=3, help="runs of each kind (3)")
-    parser.add_argument("--minutes-per-run", type=float, default=2.0, help="training time that is measured (2)")
+    parser.add_argument("--minutes-per-run", type=float, default=1.0, help="training time that is measured (1)")
     parser.add_argument("--translation-updates", type=int, default=900, help="training of the models that translate")
     parser.add_argument("--sentences", type=int, help="translate so many sentences only")
     parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)), help="CPU threads (all)")
@@ -244,7 +244,8 @@ class Benchmark:
     def leave_out(self, side: Side, why: str) -> None:
         """Go on without a side."""
         say(f"leaving out {side.name}: {why}")
-        self.results["left_out"].append(f"{side.name}: {why.splitlines()[0]}")
+        reason = why.splitlines()[0].replace(str(self.options.work), "WORK")
+        self.results["left_out"].append(f"{side.name}: {reason}")
         if side in self.sides:
             self.sides.remove(side)
 

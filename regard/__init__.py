@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from regard import attention
+    from regard.contract import MakeModel
     from regard.training import train
     from regard.translation import Translation
     from regard.translator import Translator
@@ -31,11 +32,11 @@ _DOORS = {
 _PACKAGES = {"attention", "config", "errors", "evaluation", "look", "models", "search", "testing", "text"}
 
 
-def load(folder: "str | Path", device: str = "cpu") -> "Translator":
-    """The model of a folder, ready to translate."""
+def load(folder: "str | Path", device: str = "cpu", model: "MakeModel | None" = None) -> "Translator":
+    """The model of a folder, ready to translate; `model` is what was given to `train`, where it was your own."""
     from regard.translator import Translator
 
-    return Translator.load(folder, device=device)
+    return Translator.load(folder, device=device, model=model)
 
 
 def __getattr__(name: str) -> Any:

@@ -19,6 +19,7 @@ from regard.errors import ConfigError, did_you_mean
 ScoreName = Literal["dot", "scaled_dot", "general", "additive", "concat", "location", "cosine"]
 WindowName = Literal["global", "local-m", "local-p"]
 CellName = Literal["rnn", "gru", "lstm"]
+Share = Annotated[float, Field(ge=0, lt=1)]
 
 
 class Settings(BaseModel):
@@ -177,7 +178,7 @@ class TrainingSettings(Settings):
     accumulate: int = Field(1, ge=1, description="batches whose gradients are added up for one update")
     optimizer: Literal["adam", "adamw", "sgd"] = Field("adam", description="the update rule")
     learning_rate: float = Field(1e-3, gt=0, description="the peak of the schedule")
-    betas: tuple[float, float] = Field((0.9, 0.98), description="Adam's averaging")
+    betas: tuple[Share, Share] = Field((0.9, 0.98), description="Adam's averaging")
     epsilon: float = Field(1e-9, gt=0, description="Adam's epsilon")
     weight_decay: float = Field(0.0, ge=0, description="pull weights towards zero (adamw: decoupled)")
     schedule: Literal["constant", "inverse_sqrt", "cosine", "linear", "plateau"] = Field(
@@ -325,7 +326,7 @@ def explain(error: ValidationError, settings: type[BaseModel], table: dict[str, 
         del path[1]
     key = ".".join(path)
     if first["type"] == "extra_forbidden":
-        known = _known_keys(path[:-1], settings, table)
+        known = _settings_at(path[:-1], settings, table).model_fields
         return f"unknown key {key!r}: {did_you_mean(path[-1], known)}"
     if first["type"] == "missing":
         return f"the key {key!r} is missing: add it."
@@ -339,17 +340,25 @@ def explain(error: ValidationError, settings: type[BaseModel], table: dict[str, 
     return f"{key} = {first['input']!r}: {message}."
 
 
-def _known_keys(path: list[str], settings: type[BaseModel], table: dict[str, Any]) -> list[str]:
+def _may_be_unset(path: list[str], table: dict[str, Any]) -> bool:
+    field = _settings_at(path[:-1], Recipe, table).model_fields.get(path[-1])
+    return field is not None and type(None) in get_args(field.annotation)
+
+
+def _settings_at(path: list[str], settings: type[BaseModel], table: dict[str, Any]) -> type[BaseModel]:
+    """The settings of a table of the recipe; where there is no such table, those that it would stand in."""
     for part in path:
         if part == "model":
             model = table.get("model")
             kind = model.get("kind", "") if isinstance(model, dict) else ""
             settings = MODEL_SETTINGS.get(kind, ModelSettings)
             continue
+        if part not in settings.model_fields:
+            break
         annotation = settings.model_fields[part].annotation
         choices = [annotation, *get_args(annotation)]
         settings = next(choice for choice in choices if isinstance(choice, type) and issubclass(choice, BaseModel))
-    return list(settings.model_fields)
+    return settings
 
 
 def _recipe_path(name: str | Path) -> Path:
@@ -371,11 +380,11 @@ def _override(table: dict[str, Any], override: str) -> None:
         value = tomllib.loads(f"value = {text.strip()}")["value"]
     except tomllib.TOMLDecodeError:
         value = text.strip()  # a bare word is a string
+    whole = table
     for part in parts[:-1]:
         inner = table.setdefault(part, {})
         if not isinstance(inner, dict):
             raise ConfigError(f"--set {override}: {part!r} is a value, not a table.")
         table = inner
-    if value == "none" and isinstance(table.get(parts[-1]), (int, float, type(None))):
-        value = None  # TOML has no null; `none` unsets a limit
-    table[parts[-1]] = value
+    # TOML has no null: `none` unsets what may be unset, and is a word where it is one of the choices.
+    table[parts[-1]] = None if value == "none" and _may_be_unset(parts, whole) else value

@@ -26,7 +26,7 @@ What every model keeps:
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
@@ -256,6 +256,10 @@ class Model(nn.Module, ABC):
                 "train a model with attention (see `regard models`) to get one."
             )
         return weights[:, -1, 0]
+
+
+MakeModel = Model | Callable[[int, int], Model]
+"""A user's own model, or a function that builds it for the sizes of the source and target vocabularies."""
 
 
 def join_steps(recorded: Sequence[Attention], memory: Memory) -> Attention:

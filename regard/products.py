@@ -89,6 +89,6 @@ class _Product(torch.autograd.Function):
     @once_differentiable
     def backward(context: Any, gradient: Tensor) -> tuple[Tensor | None, None, None]:
         inputs, weight = context.saved_tensors
-        context.factors.inputs.append(inputs)
+        context.factors.inputs.append(inputs.to(gradient.dtype))  # mixed precision: the result's type rules
         context.factors.gradients.append(gradient)
-        return (gradient @ weight if context.needs_input_grad[0] else None), None, None
+        return (gradient @ weight.to(gradient.dtype) if context.needs_input_grad[0] else None), None, None

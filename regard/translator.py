@@ -13,7 +13,7 @@ import torch
 from pydantic import ValidationError
 
 from regard.config import Recipe, SearchSettings, explain
-from regard.contract import Intervention, Model
+from regard.contract import Intervention, MakeModel, Model
 from regard.errors import ConfigError
 from regard.evaluation.scores import perplexity
 from regard.folder import read_folder
@@ -82,10 +82,18 @@ class Translator:
         self.metrics: dict[str, Any] = dict(metrics or {})
 
     @classmethod
-    def load(cls, folder: str | Path, device: str | torch.device = "cpu", *, model: Model | None = None) -> Translator:
-        """The model of a folder; `model` is needed if the folder holds the weights of a class of your own."""
+    def load(
+        cls, folder: str | Path, device: str | torch.device = "cpu", *, model: MakeModel | None = None
+    ) -> Translator:
+        """The model of a folder.
+
+        `model` is needed if the folder holds the weights of a class of your own: the model, or a function that
+        builds it for the sizes of the source and target vocabularies.
+        """
         device = usable_device(device)
         read = read_folder(folder)
+        if model is not None and not isinstance(model, Model):
+            model = model(read.source_tokenizer.size, read.target_tokenizer.size)
         return cls(
             read.model(model),
             read.recipe,

@@ -9,9 +9,7 @@ from regard.errors import ConfigError, did_you_mean
 
 
 def models(
-    name: Annotated[
-        str | None, typer.Argument(help="Show the settings of this model.", show_default=False)
-    ] = None,
+    name: Annotated[str | None, typer.Argument(help="Show the settings of this model.", show_default=False)] = None,
 ) -> None:
     """List the architectures with their papers and published scores; with a name, its settings.
 
@@ -75,6 +73,4 @@ def _toml(value: object) -> str:
 def _columns(rows: list[tuple[str, str, str]]) -> str:
     """Rows as columns with two blanks between them."""
     widths = [max(len(row[column]) for row in rows) for column in range(2)]
-    return "\n".join(
-        f"{first:<{widths[0]}}  {second:<{widths[1]}}  {third}".rstrip() for first, second, third in rows
-    )
+    return "\n".join(f"{first:<{widths[0]}}  {second:<{widths[1]}}  {third}".rstrip() for first, second, third in rows)

@@ -25,16 +25,12 @@ class OutputFormat(StrEnum):
 
 
 def steps(
-    query: Annotated[
-        str | None, typer.Option(help="One query or several [10,5,10].", show_default=False)
-    ] = None,
+    query: Annotated[str | None, typer.Option(help="One query or several [10,5,10].", show_default=False)] = None,
     keys: Annotated[
         str | None,
         typer.Option(help="One row for each position [0,1,1; 5,0,1; 1,1,0; 0,5,1].", show_default=False),
     ] = None,
-    values: Annotated[
-        str | None, typer.Option(help="One row for each key [the keys].", show_default=False)
-    ] = None,
+    values: Annotated[str | None, typer.Option(help="One row for each key [the keys].", show_default=False)] = None,
     score: Annotated[
         str | None,
         typer.Option(
@@ -56,9 +52,7 @@ def steps(
     wq: Annotated[str | None, typer.Option(help="With --self: Q = X Wq.")] = None,
     wk: Annotated[str | None, typer.Option(help="With --self: K = X Wk.")] = None,
     wv: Annotated[str | None, typer.Option(help="With --self: V = X Wv.")] = None,
-    causal: Annotated[
-        bool, typer.Option("--causal", help="With --self: no row looks at a later one.")
-    ] = False,
+    causal: Annotated[bool, typer.Option("--causal", help="With --self: no row looks at a later one.")] = False,
     output_format: Annotated[OutputFormat, typer.Option("--format", help="Text, or all numbers as JSON.")] = (
         OutputFormat.text
     ),
@@ -80,9 +74,7 @@ def steps(
     typer.echo(render(result) if output_format is OutputFormat.text else render_json(result))
 
 
-def _cross(
-    query: str | None, keys: str | None, values: str | None, score: str | None, weight: list[str]
-) -> FiveSteps:
+def _cross(query: str | None, keys: str | None, values: str | None, score: str | None, weight: list[str]) -> FiveSteps:
     from regard.look.steps import TEXTBOOK_KEYS, TEXTBOOK_QUERY, five_steps
 
     return five_steps(

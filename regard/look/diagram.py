@@ -251,11 +251,7 @@ def _gnmt(plan: Plan, model: GnmtSettings) -> None:
                     plan.link(f"encoder.1.{direction}.{position}", f"encoder.2.{position}", "input")
             below[position] = _residual(plan, f"encoder.{layer}.{position}", layer, below[position])
     _gnmt_decoder(plan, model, list(below.values()))
-    context = (
-        "every layer but the bottom one"
-        if model.context_to == "upper"
-        else "every layer; to the bottom one a step later"
-    )
+    context = "every layer but the bottom one" if model.context_to == "upper" else "every layer"
     score = _formula("additive", "h_{i−1}^1", "h̄_j")
     plan.notes += [
         f"e_{{ij}} = {score}:  the bottom layer's previous output is the query, 0 at first",
@@ -292,8 +288,8 @@ def _gnmt_decoder(plan: Plan, model: GnmtSettings, keys: Sequence[str]) -> None:
     for step in plan.steps:
         plan.link("zero" if step == 1 else f"decoder.1.{step - 1}", f"attend.{step}", "query")
         plan.link(f"embed.target.{step}", f"decoder.1.{step}", "input")
-        if model.context_to == "all" and step > 1:
-            plan.link(f"attend.{step - 1}", f"decoder.1.{step}", "context")
+        if model.context_to == "all":
+            plan.link(f"attend.{step}", f"decoder.1.{step}", "context")
         plan.link(f"decoder.1.{step}", f"decoder.2.{step}", "input")
         below = f"decoder.1.{step}"
         for layer in range(2, model.layers + 1):

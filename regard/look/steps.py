@@ -77,13 +77,9 @@ def five_steps(
     if len(value_rows) != len(key_rows):
         raise ConfigError(f"{len(key_rows)} keys but {len(value_rows)} values: give one value for each key")
     matrices = _check_weight(name, weight, queries.shape[1], key_rows.shape[1])
-    allowed = (
-        np.ones((len(queries), len(key_rows)), dtype=bool) if mask is None else np.asarray(mask, dtype=bool)
-    )
+    allowed = np.ones((len(queries), len(key_rows)), dtype=bool) if mask is None else np.asarray(mask, dtype=bool)
     if allowed.shape != (len(queries), len(key_rows)):
-        raise ConfigError(
-            f"mask {allowed.shape}: it must be {(len(queries), len(key_rows))}, queries by keys"
-        )
+        raise ConfigError(f"mask {allowed.shape}: it must be {(len(queries), len(key_rows))}, queries by keys")
 
     with np.errstate(over="ignore", invalid="ignore"):
         scores = _all_scores(name, queries, key_rows, matrices)  # (T, S)
@@ -91,9 +87,7 @@ def five_steps(
     weighted_values = weights[:, :, np.newaxis] * value_rows[np.newaxis, :, :]  # (T, S, Dv)
     context = weighted_values.sum(axis=1)  # (T, Dv)
     output = np.concatenate([context, queries], axis=1)  # (T, Dv + Dq)
-    return FiveSteps(
-        name, queries, key_rows, value_rows, scores, weights, weighted_values, context, output, allowed
-    )
+    return FiveSteps(name, queries, key_rows, value_rows, scores, weights, weighted_values, context, output, allowed)
 
 
 def self_attention(
@@ -139,8 +133,7 @@ def _project(inputs: Array, matrix: npt.ArrayLike | None, name: str) -> Array:
     weight = as_matrix(matrix, name)
     if len(weight) != inputs.shape[1]:
         raise ConfigError(
-            f"{name} is {_shape(weight)} but a row of the input has {inputs.shape[1]} numbers: "
-            f"give {name} as many rows"
+            f"{name} is {_shape(weight)} but a row of the input has {inputs.shape[1]} numbers: give {name} as many rows"
         )
     return inputs @ weight
 
@@ -150,9 +143,7 @@ def _check_weight(name: str, weight: Sequence[npt.ArrayLike], query_size: int, k
     letters = WEIGHTS.get(name, ())
     if len(weight) != len(letters):
         needed = f"{len(letters)} ({', '.join(letters)})" if letters else "none"
-        raise ConfigError(
-            f"score {name}, {FORMULAS[name]}: {len(weight)} weight matrices given, it needs {needed}"
-        )
+        raise ConfigError(f"score {name}, {FORMULAS[name]}: {len(weight)} weight matrices given, it needs {needed}")
     matrices = [as_matrix(matrix, letter) for matrix, letter in zip(weight, letters, strict=True)]
     if name == "general":
         _expect(matrices[0], (query_size, key_size), "W")

@@ -13,7 +13,7 @@ import torch
 from torch.optim import Optimizer
 
 from regard.config import Recipe, TrainingSettings, with_overrides
-from regard.contract import Model
+from regard.contract import MakeModel, Model
 from regard.errors import ConfigError, ModelFolderError, TrainingError
 from regard.folder import METRICS, Folder, holds_model, read_json, remove_all
 from regard.process import this_machine, tune_process
@@ -27,7 +27,7 @@ from regard.training.loop import Run, learn, save
 from regard.training.optimizer import build_optimizer
 from regard.training.prepare import Prepared, load_prepared, prepare, save_prepared, save_run
 from regard.training.progress import Log, Reporter, check_tensorboard, choose_reporter
-from regard.training.start import FilePath, MakeModel, build, check_out, choose_recipe, start_model
+from regard.training.start import FilePath, build, check_out, choose_recipe, start_model
 from regard.training.validation import Validator
 from regard.translator import Translator, usable_device
 

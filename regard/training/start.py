@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from os import PathLike
 from pathlib import Path
 
 import torch
 
 from regard.config import Recipe, load_recipe, with_overrides
-from regard.contract import Model
+from regard.contract import MakeModel, Model
 from regard.errors import ConfigError, ContractError, ModelFolderError
 from regard.folder import Folder, holds_model, load_tensors, read_folder
 from regard.models import build_model
@@ -19,8 +19,6 @@ from regard.training.prepare import RUN, Prepared
 from regard.training.progress import Reporter
 
 FilePath = str | PathLike[str]
-MakeModel = Model | Callable[[int, int], Model]
-"""A user's own model, or a function that builds it for the sizes of the source and target vocabularies."""
 
 
 def choose_recipe(

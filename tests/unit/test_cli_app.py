@@ -17,9 +17,7 @@ HEAVY = ("torch", "tokenizers", "matplotlib", "sacrebleu", "safetensors", "numpy
 
 
 def run_python(*arguments: str, **options) -> subprocess.CompletedProcess:
-    return subprocess.run(
-        [sys.executable, *arguments], stderr=subprocess.PIPE, text=True, timeout=60, **options
-    )
+    return subprocess.run([sys.executable, *arguments], stderr=subprocess.PIPE, text=True, timeout=60, **options)
 
 
 def error_line(capsys) -> str:

@@ -22,9 +22,7 @@ def test_models_lists_every_model_with_paper_and_score(capsys):
 def test_a_model_shows_every_setting_with_its_default(capsys, name):
     assert main(["models", name]) == 0
     out = capsys.readouterr().out
-    written = dict(
-        line.removeprefix("model.").split("=", 1) for line in out.splitlines() if line.startswith("model.")
-    )
+    written = dict(line.removeprefix("model.").split("=", 1) for line in out.splitlines() if line.startswith("model."))
     shown = {key.strip(): value.strip() for key, value in written.items()}
     fields = {key: field for key, field in config.MODEL_SETTINGS[name].model_fields.items() if key != "kind"}
     assert shown.keys() == fields.keys()

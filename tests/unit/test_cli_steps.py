@@ -51,9 +51,7 @@ def test_textbook_example_is_the_default(capsys):
 
 
 def test_own_vectors(capsys):
-    steps = run_json(
-        capsys, "--query", "-1,0", "--keys", "1,0; 0,1", "--values", "5; 7", "--score", "scaled_dot"
-    )
+    steps = run_json(capsys, "--query", "-1,0", "--keys", "1,0; 0,1", "--values", "5; 7", "--score", "scaled_dot")
     assert steps["scores"] == [[pytest.approx(-(2**-0.5)), 0]]
     assert steps["values"] == [[5], [7]]
     assert steps["output"][0][1:] == [-1, 0]
@@ -64,9 +62,7 @@ def test_ways_to_type_a_matrix(capsys, typed):
     assert run_json(capsys, "--query", "1,1", "--keys", typed)["keys"] == [[1, 2], [3, 4]]
 
 
-@pytest.mark.parametrize(
-    ("name", "content"), [("k.csv", "\ufeff1,2\r\n3,4\r\n"), ("k.json", "[[1, 2], [3, 4]]\n")]
-)
+@pytest.mark.parametrize(("name", "content"), [("k.csv", "\ufeff1,2\r\n3,4\r\n"), ("k.json", "[[1, 2], [3, 4]]\n")])
 def test_matrices_from_files(capsys, tmp_path, name, content):
     path = tmp_path / name
     path.write_text(content, encoding="utf-8", newline="")

@@ -258,21 +258,12 @@ def test_override_sets_its_key(recipe_file: Path, override: str, path: tuple[str
 
 @pytest.mark.parametrize(
     "override",
-    [
-        pytest.param(
-            override,
-            marks=pytest.mark.xfail(
-                reason="`none` is read as null, or not, by the value it replaces and not by what the key may hold"
-            ),
-        )
-        for override in ("model.tie_embeddings=none", "training.average=none", "training.budget=none")
-    ],
+    ["model.tie_embeddings=none", "training.average=none", "training.budget=none"],
 )
 def test_none_is_a_word_or_nothing_as_the_key_would_have_it(recipe_file: Path, override: str):
     load_recipe(recipe_file, [override])
 
 
-@pytest.mark.xfail(reason="betas have no bounds, so that torch refuses them later with a traceback")
 def test_betas_that_no_optimizer_takes_are_refused():
     assert complaint(training__betas=[2.0, 3.0]).startswith("training.betas")
 

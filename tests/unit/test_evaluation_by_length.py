@@ -80,18 +80,14 @@ def test_table_shows_each_range_in_80_columns_without_colour() -> None:
     lines = capture.get().splitlines()
     assert max(map(len, lines)) <= 80
     assert "\x1b" not in capture.get()
-    assert [line.split() for line in lines if line.split()[:1] == ["1-10"]] == [
-        ["1-10", "3", "100.0", "1.00"]
-    ]
+    assert [line.split() for line in lines if line.split()[:1] == ["1-10"]] == [["1-10", "3", "100.0", "1.00"]]
 
 
 @pytest.mark.parametrize("width", [40, 80, 120])
 @pytest.mark.parametrize("ascii_only", [False, True])
 def test_bars_keep_the_width_and_their_proportion(width: int, ascii_only: bool) -> None:
     rows = bleu_by_length(SOURCES, HYPOTHESES, SOURCES)
-    text = length_bars(
-        {"a rather long name of a system": rows, "b": rows}, width=width, ascii_only=ascii_only
-    )
+    text = length_bars({"a rather long name of a system": rows, "b": rows}, width=width, ascii_only=ascii_only)
     lines = text.splitlines()
     assert max(map(len, lines)) <= width
     assert text.isascii() == ascii_only

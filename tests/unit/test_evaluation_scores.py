@@ -74,9 +74,7 @@ def test_auto_tokenizer_follows_the_script() -> None:
     assert fitting_tokenizer(["我今天去了学校。"]) == "zh"
     assert fitting_tokenizer(["わたしは今日学校に行きました。"]) == "char"
     assert fitting_tokenizer(["", "123"]) == "13a"
-    score = corpus_scores(["我今天去学校。"], ["我今天去了学校。"], tokenize="auto", metrics=("bleu",))[
-        "bleu"
-    ]
+    score = corpus_scores(["我今天去学校。"], ["我今天去了学校。"], tokenize="auto", metrics=("bleu",))["bleu"]
     assert "tok:zh" in score.signature
     assert score.value > 0
 

@@ -142,10 +142,11 @@ def test_gnmt_asks_with_the_bottom_layer_and_adds_residuals_from_the_third() -> 
     assert ("sum.encoder.8.3", "keys") in diagram.into("attend.1")
 
 
-def test_tensorflow_nmt_sends_the_context_to_the_bottom_layer_a_step_later() -> None:
-    diagram = graph("gnmt-to-all")
-    assert ("attend.1", "context") in diagram.into("decoder.1.2")
-    assert "context" not in {role for _, role in diagram.into("decoder.1.1")}
+def test_tensorflow_nmt_sends_the_context_to_the_bottom_layer_too() -> None:
+    for name, sent in (("gnmt", False), ("gnmt-to-all", True)):
+        diagram = graph(name)
+        assert (("attend.1", "context") in diagram.into("decoder.1.1")) is sent
+        assert (("attend.2", "context") in diagram.into("decoder.1.2")) is sent
 
 
 def test_every_recipe_has_a_graph_of_its_own() -> None:

@@ -75,9 +75,7 @@ def test_every_formula_is_tested_by_hand():
 
 def test_concat_is_additive():
     weight = [[[1, 2]], [[3, 4]], [5]]
-    one, other = (
-        five_steps([0.1, 0.2], [[0.3, 0.4]], score=name, weight=weight) for name in ("concat", "additive")
-    )
+    one, other = (five_steps([0.1, 0.2], [[0.3, 0.4]], score=name, weight=weight) for name in ("concat", "additive"))
     assert one.score == "additive"
     np.testing.assert_array_equal(one.scores, other.scores)
 
