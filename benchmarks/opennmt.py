@@ -23,7 +23,8 @@ TRUST = {"TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD": "1"}
 
 _PROGRESS = re.compile(r"Step\s+\d+/.*?([\d.]+)/\s*([\d.]+) tok/s")
 _PARAMETERS = re.compile(r"number of parameters: (\d+)")
-_SECONDS = re.compile(r"Total translation time \(s\): ([\d.]+)")
+# finer than its total, which is rounded to a tenth of a second
+_MILLISECONDS = re.compile(r"Average translation time \(ms\): ([\d.]+)")
 
 
 class OpenNmt:
@@ -75,7 +76,8 @@ class OpenNmt:
         finished = run(command, setting.folder, variables, setting.folder / "log.txt")
         written = output.read_text("utf-8").split("\n")[:-1]
         tokens = sum(len(line.split()) + 1 for line in written)
-        return Translated(len(lines), float(_only(_SECONDS, finished.lines)), tokens, finished.peak_megabytes)
+        seconds = len(lines) * float(_only(_MILLISECONDS, finished.lines)) / 1000
+        return Translated(len(lines), seconds, tokens, finished.peak_megabytes)
 
     def _train(
         self, text: Text, batch: BatchSize, updates: int, setting: Setting, stop: AfterAWhile | None

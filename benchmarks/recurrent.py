@@ -54,7 +54,9 @@ def main() -> None:
         bench.measure_translation()
     bench.save()
     write_report(options.report, bench.results)
-    say(f"wrote {options.report}; all figures are in {bench.json}")
+    figures = options.report.with_name(f"{options.report.stem}-recurrent.json")
+    shutil.copyfile(bench.json, figures)
+    say(f"wrote {options.report}, and the figures of every run to {figures}")
 
 
 def parse(arguments: Sequence[str]) -> argparse.Namespace:
