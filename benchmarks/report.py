@@ -76,12 +76,12 @@ def training_ratios(results: dict[str, Any]) -> str:
 
 
 def translation_table(results: dict[str, Any]) -> str:
-    """A row for each side and allocator: speed by job, share of the limit, length of the output, memory."""
+    """A row for each side and allocator: for each job speed, length of the output and share of the limit; memory."""
     jobs = list(dict.fromkeys(record["job"] for record in results["translate"]))
-    lines = _heading("toolkit", "allocator", "tokens a sentence", *jobs, "peak MB")
+    lines = _heading("toolkit", "allocator", *jobs, "peak MB")
     for side, allocator in rows(results["translate"]):
         mine = [record for record in results["translate"] if _is(record, side, allocator)]
-        cells = [side, ALLOCATORS[allocator], f"{_median(mine, 'tokens_per_sentence'):.1f}"]
+        cells = [side, ALLOCATORS[allocator]]
         cells += [_speed_cell(results, [record for record in mine if record["job"] == job]) for job in jobs]
         cells.append(f"{max(record['peak_megabytes'] for record in mine):,.0f}")
         lines.append(_row(cells))
@@ -95,7 +95,7 @@ def _speed_cell(results: dict[str, Any], records: list[Record]) -> str:
     if records[0]["batch"] == 1:
         return f"{1000 / speed:.1f} ms"
     share = _median(records, "flop_per_sentence") * speed / limit(results, "translate")
-    return f"{speed:,.0f}/s ({share:.0%})"
+    return f"{speed:,.0f}/s of {_median(records, 'tokens_per_sentence'):.1f} tokens ({share:.0%})"
 
 
 def translation_ratios(results: dict[str, Any]) -> str:

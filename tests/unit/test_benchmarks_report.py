@@ -65,7 +65,7 @@ def test_ratios_are_against_the_fastest_peer_of_each_allocator(results: dict[str
 
 
 def test_translation_table_gives_latency_for_lone_sentences(results: dict[str, Any]) -> None:
-    assert "| Peer | as it comes | 10.0 | 250/s (50%) | 4.0 ms | 500 |" in translation_table(results)
+    assert "| Peer | as it comes | 250/s of 10.0 tokens (50%) | 4.0 ms | 500 |" in translation_table(results)
 
 
 def test_report_replaces_only_what_is_between_the_markers(results: dict[str, Any], tmp_path: Path) -> None:
