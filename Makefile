@@ -9,7 +9,7 @@ TORCH_INDEX ?=
 PAIR ?= en-fr
 
 .DEFAULT_GOAL := help
-.PHONY: help venv quickstart test test-slow lint format clean
+.PHONY: help venv quickstart test test-slow benchmark lint format clean
 
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -29,6 +29,10 @@ quickstart: venv ## train, translate, score and look, in about four minutes (PAI
 
 test: lint ## lint, type-check and run the quick tests
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2
+
+benchmark: venv ## measure beside OpenNMT-py and JoeyNMT, some two hours (DATA=folder of the text)
+	@test -n "$(DATA)" || { echo "make benchmark DATA=DIR: name the folder of the text" >&2; exit 2; }
+	$(BIN)/python benchmarks/recurrent.py --data $(DATA) $(if $(TORCH_INDEX),--torch-index $(TORCH_INDEX))
 
 test-slow: venv ## the tests in which every architecture must learn
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 -m slow

@@ -41,6 +41,10 @@ def load(folder: "str | Path", device: str = "cpu", model: "MakeModel | None" = 
 
 def __getattr__(name: str) -> Any:
     if name in _DOORS:
+        if name == "train":
+            from regard.process import wait_patiently
+
+            wait_patiently()
         return getattr(import_module(_DOORS[name]), name)
     if name in _PACKAGES:
         return import_module(f"regard.{name}")

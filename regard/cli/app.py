@@ -26,6 +26,7 @@ import typer.main
 
 from regard import __version__
 from regard.errors import RegardError
+from regard.process import wait_patiently
 
 # command -> its line in `regard --help`; in the order of use
 COMMANDS = {
@@ -54,6 +55,7 @@ EXIT_INTERRUPTED = 130
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command line and return its exit status; a traceback only when REGARD_DEBUG=1."""
     arguments = list(sys.argv[1:] if arguments is None else arguments)
+    wait_patiently()
     if os.environ.get("REGARD_DEBUG") == "1":
         return _run(arguments)
     try:

@@ -5,7 +5,8 @@ from pathlib import Path
 import pytest
 
 from regard.cli import main
-from regard.config import recipe_names
+from regard.config import load_recipe, recipe_names
+from regard.text.toy import toy_corpus
 
 SMALL = [
     "model.embedding_size=16",
@@ -21,15 +22,14 @@ SIZES = {"bahdanau": ["model.attention_size=16", "model.maxout_size=16"], "gnmt"
 
 
 @pytest.mark.parametrize("name", recipe_names())
-def test_recipe_trains_and_translates(
-    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    from regard.config import load_recipe
-
+def test_recipe_trains_and_translates(name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     changes = SMALL + SIZES.get(load_recipe(name).model.kind, [])
     out = tmp_path / "model"
     options = [word for change in changes for word in ("--set", change)]
-    assert main(["train", name, "--train", "toy:phrases:en-fr:60", "--out", str(out), *options]) == 0
+    text = tmp_path / "text.tsv"
+    pairs = toy_corpus("phrases", "en-fr").generate("train", 60, max_words=10)
+    text.write_text("".join(f"{pair.source}\t{pair.target}\n" for pair in pairs), "utf-8")
+    assert main(["train", name, "--train", str(text), "--valid", str(text), "--out", str(out), *options]) == 0
     source = tmp_path / "in.txt"
     source.write_text("The cat sleeps.\n\nA dog\n", "utf-8")
     capsys.readouterr()

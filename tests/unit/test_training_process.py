@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from regard.errors import ConfigError
-from regard.process import this_machine, tune_process
+from regard.process import this_machine, tune_process, wait_patiently
 from regard.training.interrupt import Interrupted, Interrupts
 
 
@@ -54,3 +54,17 @@ def test_the_first_signal_asks_and_the_second_stops() -> None:
 def test_with_nothing_to_save_the_first_signal_stops() -> None:
     with pytest.raises(Interrupted, match="start it again"), Interrupts():
         os.kill(os.getpid(), signal.SIGINT)
+
+
+def test_threads_wait_patiently_unless_the_user_says_how(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("OMP_WAIT_POLICY", "GOMP_SPINCOUNT"):
+        monkeypatch.delenv(name, raising=False)
+    wait_patiently()
+    assert int(os.environ["GOMP_SPINCOUNT"]) < 300_000  # what GNU OpenMP takes by itself
+    monkeypatch.setenv("GOMP_SPINCOUNT", "7")
+    wait_patiently()
+    assert os.environ["GOMP_SPINCOUNT"] == "7"
+    monkeypatch.delenv("GOMP_SPINCOUNT")
+    monkeypatch.setenv("OMP_WAIT_POLICY", "active")
+    wait_patiently()
+    assert "GOMP_SPINCOUNT" not in os.environ

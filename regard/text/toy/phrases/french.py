@@ -315,8 +315,10 @@ def existence(tree: Clause) -> list[Token]:
     """Il y a un chat dans le jardin."""
     phrase = tree.phrases[0]
     main, _ = finite(tree, conjugation("avoir"), THIRD, state=True)
-    there = [Token("il", [], [tree.subject_part]), Token("y", [tree.subject_part])]
-    return [*there, Token(main, [phrase.verb.part]), *complements(phrase, THIRD)]
+    there, exists = tree.subject_part, phrase.verb.part
+    # "il y a" renders "there is" as a whole, so any of its words may be linked to either of the two
+    idiom = [Token("il", [], [there, exists]), Token("y", [there], [exists]), Token(main, [exists], [there])]
+    return [*idiom, *complements(phrase, THIRD)]
 
 
 def unit(tree: Unit) -> list[Token]:
