@@ -33,7 +33,7 @@ from typing import Literal
 import torch
 from torch import Tensor, nn
 
-from regard.errors import NoAttention
+from regard.errors import ConfigError, NoAttention
 
 Kind = Literal["cross", "encoder-self", "decoder-self"]
 
@@ -164,18 +164,27 @@ class Edit:
     replace: float | None = None
     multiply: float | None = None
 
+    def __post_init__(self) -> None:
+        for name in ("layer", "head", "step", "position"):
+            _check_place(getattr(self, name), f"the {name} of an edit")
+
 
 @dataclass(frozen=True)
 class Intervention:
     """Changes that a caller makes to the attention of a running model.
 
-    A banned source position is masked before every softmax, so the others share its weight. An edit replaces or
+    A banned source position is masked before every softmax, so the others share its weight. Places are counted from 0;
+    what is addressed to a place that a sentence does not have changes nothing there. An edit replaces or
     multiplies weights after the softmax, and the model goes on with exactly those numbers: nothing is renormalised.
     `regard.attention` applies both, so a model that attends through it need only pass the intervention on.
     """
 
     ban: tuple[int, ...] = ()
     edits: tuple[Edit, ...] = ()
+
+    def __post_init__(self) -> None:
+        for position in self.ban:
+            _check_place(position, "a banned position")
 
     def apply(self, weights: Tensor, kind: Kind, layer: int, steps: Sequence[int], head: int = 0) -> Tensor:
         """The weights (B, T, S) of one head with the edits addressed to it; `steps` are the target steps of T."""
@@ -194,6 +203,11 @@ class Intervention:
             if edit.replace is not None:
                 edited[:, rows, columns] = edit.replace
         return edited
+
+
+def _check_place(place: int | None, name: str) -> None:
+    if place is not None and place < 0:
+        raise ConfigError(f"{name} is {place}: places are counted from 0.")
 
 
 class Model(nn.Module, ABC):

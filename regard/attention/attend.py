@@ -84,7 +84,7 @@ class Attend(nn.Module):
         """Context (N, Dv) and weights (N, S) of one query per row (N, Dq); the rows of a sentence share its memory."""
         rows, sentences = query.size(0), memory.sentences
         beams = rows // sentences
-        attended = self(query.view(sentences, beams, -1), memory, [position] * beams, intervention, products)
+        attended = self(query.reshape(sentences, beams, -1), memory, [position] * beams, intervention, products)
         context, weights = attended.context.flatten(0, 1), attended.weights.flatten(0, 1)
         return context, weights, (self._trace(query, memory, attended),) if trace else ()
 
@@ -93,7 +93,7 @@ class Attend(nn.Module):
         if intervention is None or not intervention.ban:
             return mask
         real = mask.clone()
-        real[:, list(intervention.ban)] = False
+        real[:, [place for place in intervention.ban if place < mask.size(1)]] = False
         return real
 
     def _within(self, reach: int, mask: Tensor) -> Tensor:

@@ -5,6 +5,7 @@ import torch
 
 from regard.attention import Attend, Dot, make_window
 from regard.contract import Edit, Intervention, Memory
+from regard.errors import ConfigError
 
 D, S = 4, 5
 LENGTHS = [5, 3]
@@ -130,3 +131,13 @@ def test_weights_given_to_apply_are_not_changed():
     weights = torch.full((1, 1, 2), 0.5)
     Intervention(edits=(Edit(replace=0.0),)).apply(weights, "cross", 0, [0])
     assert torch.equal(weights, torch.full((1, 1, 2), 0.5))
+
+
+def test_a_place_that_a_sentence_does_not_have_changes_nothing_and_a_negative_one_is_refused():
+    attend = Attend(Dot(D, D))
+    beyond = Intervention(ban=(S,), edits=(Edit(position=S + 2, replace=1.0),))
+    assert torch.equal(attend(QUERY, MEMORY, range(3), beyond).weights, attend(QUERY, MEMORY, range(3)).weights)
+    with pytest.raises(ConfigError, match="-1: places are counted from 0"):
+        Intervention(ban=(-1,))
+    with pytest.raises(ConfigError, match="step of an edit is -2"):
+        Edit(step=-2)
