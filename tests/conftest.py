@@ -1,6 +1,7 @@
 """What all tests share: quiet, repeatable surroundings."""
 
 import os
+import sys
 
 import pytest
 from hypothesis import settings
@@ -17,7 +18,9 @@ settings.load_profile("repeatable")
 
 @pytest.fixture(autouse=True)
 def _plain_surroundings(monkeypatch: pytest.MonkeyPatch) -> None:
-    """No debugging, no colours, and 80 columns, whatever the caller's shell says."""
+    """No debugging, no colours, and 80 columns, whatever the caller's shell says; numbers as the processor has them."""
     monkeypatch.delenv("REGARD_DEBUG", raising=False)
     monkeypatch.setenv("NO_COLOR", "1")
     monkeypatch.setenv("COLUMNS", "80")
+    if "torch" in sys.modules:  # a test that trained before has tuned the process
+        sys.modules["torch"].set_flush_denormal(False)

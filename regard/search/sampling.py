@@ -31,7 +31,8 @@ def sample(decoding: Decoding) -> list[list[Hypothesis]]:
 def draw(logits: Tensor, chance: Tensor, settings: SearchSettings) -> Tensor:
     """The tokens (N,) that uniform numbers (N,) in [0, 1) pick from logits (N, V)."""
     below_best = logits - logits.amax(-1, keepdim=True)  # at most 0, so that no temperature overflows
-    likely, ids = (below_best / settings.temperature).sort(dim=-1, descending=True, stable=True)
+    temperature = max(settings.temperature, torch.finfo(logits.dtype).tiny)  # a smaller number may count as 0
+    likely, ids = (below_best / temperature).sort(dim=-1, descending=True, stable=True)
     if settings.top_k:
         likely, ids = likely[:, : settings.top_k], ids[:, : settings.top_k]
     probabilities = likely.softmax(-1)
