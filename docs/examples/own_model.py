@@ -59,9 +59,8 @@ class Convolution(Model):
         intervention: Intervention | None = None,
     ) -> Step:
         before = state.tensors[0]  # (N, D)
-        context, weights, traces = self.attend.at_step(
-            before, memory, state.position, trace=trace, intervention=intervention
-        )
+        looked = self.attend.at_step(before, memory, state.position, trace=trace, intervention=intervention)
+        context, weights, traces = looked
         after = self.cell(torch.cat([self.target(token), context], -1), before)
         recorded = {"cross": weights[:, None, None, None]} if attention else None  # one layer, one head, one step
         return Step(torch.cat([after, context], -1), state.advance([after]), recorded, traces)

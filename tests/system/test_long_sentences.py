@@ -24,9 +24,9 @@ def bleu_by_length(model: dict[str, object], out: Path) -> tuple[float, float]:
     """BLEU on sentences of up to 10 words, and on those of 40 to 60."""
     table = {
         "model": {"embedding_size": 128, "hidden_size": 256, "dropout": 0.1, **model},
-        "text": {"vocabulary_size": 1500},
+        "text": {"vocabulary_size": 3000},
         "training": {
-            "epochs": 8,
+            "epochs": 3,
             "batch_tokens": 1500,
             "learning_rate": 3e-3,
             "schedule": "linear",
