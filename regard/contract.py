@@ -43,7 +43,10 @@ Attention = Mapping[Kind, Tensor]
 
 @dataclass(frozen=True)
 class Batch:
-    """Sentence pairs of similar length; `target_in` begins with BOS, `target_out` ends with EOS."""
+    """Sentence pairs of similar length; `target_in` begins with BOS, `target_out` ends with EOS.
+
+    A classifier reads no target: its `target_out` (B, 1) is the class.
+    """
 
     source: Tensor  # (B, S) token ids, or images (B, C, H, W)
     source_mask: Tensor | None  # (B, S), None for images
@@ -131,6 +134,7 @@ class Trace:
     context: Tensor  # (N, Dv)
     centre: Tensor | None = None  # (N,) p_t of local attention, counted from 1
     window: Tensor | None = None  # (N, S) True inside the local window
+    favour: Tensor | None = None  # (N, S) what local-p multiplies the weights by
 
 
 @dataclass(frozen=True)
@@ -210,10 +214,22 @@ def _check_place(place: int | None, name: str) -> None:
         raise ConfigError(f"{name} is {place}: places are counted from 0.")
 
 
-class Model(nn.Module, ABC):
-    """A sequence-to-sequence model: the base class of all of ours, and of a user's own."""
+class Predictor(nn.Module, ABC):
+    """What training needs of a model, and all that a classifier is: hidden states of a batch, and logits of them."""
 
-    vocabulary_size: int  # V of the target
+    vocabulary_size: int  # V of the target: its words, or the classes
+
+    @abstractmethod
+    def forward(self, batch: Batch) -> Output:
+        """The hidden states at every target position of the batch."""
+
+    @abstractmethod
+    def project(self, hidden: Tensor, columns: Tensor | None = None) -> Tensor:
+        """Logits (..., V) of hidden (..., D), or of the vocabulary entries `columns` (C,) alone."""
+
+
+class Model(Predictor):
+    """A sequence-to-sequence model: the base class of all of ours, and of a user's own."""
 
     @abstractmethod
     def encode(
@@ -242,10 +258,6 @@ class Model(nn.Module, ABC):
         intervention: Intervention | None = None,
     ) -> Step:
         """Read the previous token (N,) and predict the next one."""
-
-    @abstractmethod
-    def project(self, hidden: Tensor, columns: Tensor | None = None) -> Tensor:
-        """Logits (..., V) of hidden (..., D), or of the vocabulary entries `columns` (C,) alone."""
 
     def forward(self, batch: Batch, *, attention: bool = False, intervention: Intervention | None = None) -> Output:
         """All steps with the gold tokens as input; here step by step, where a model has nothing faster."""

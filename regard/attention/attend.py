@@ -115,4 +115,5 @@ class Attend(nn.Module):
             context=attended.context.flatten(0, 1),
             centre=None if focus is None else focus.centre.flatten(),
             window=None if focus is None else focus.inside.flatten(0, 1),
+            favour=None if focus is None or focus.favour is None else focus.favour.flatten(0, 1),
         )

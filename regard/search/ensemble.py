@@ -42,7 +42,8 @@ class EnsembleState(State):
 def join_memories(members: Sequence[Memory]) -> EnsembleMemory:
     """One memory out of the members'."""
     first = members[0]
-    return EnsembleMemory(mask=first.mask, lengths=first.lengths, summary=(), members=tuple(members))
+    summary = tuple(tensor for member in members for tensor in member.summary)
+    return EnsembleMemory(mask=first.mask, lengths=first.lengths, summary=summary, members=tuple(members))
 
 
 def join_states(members: Sequence[State]) -> EnsembleState:
