@@ -82,6 +82,7 @@ class Memory:
     keys: Tensor | None = None  # (B, S, ...) prepared for the score; None without attention
     values: Tensor | None = None  # (B, S, ...)
     attention: Attention = field(default_factory=dict)  # the encoder's own, when it was asked for
+    grid: tuple[int, int] | None = None  # rows and columns, where the S positions are cells of an image, row by row
 
     @property
     def sentences(self) -> int:
@@ -101,6 +102,7 @@ class Memory:
             keys=rows(self.keys),
             values=rows(self.values),
             attention={kind: weights.index_select(0, index) for kind, weights in self.attention.items()},
+            grid=self.grid,
         )
 
 

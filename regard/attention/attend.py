@@ -32,12 +32,20 @@ def masked_softmax(scores: Tensor, mask: Tensor) -> Tensor:
 
 
 class Attend(nn.Module):
-    """A score, and the window it is used in."""
+    """A score, the window it is used in, and what becomes of the softmax's weights: `choose` may pick one place."""
 
-    def __init__(self, score: Score, window: Window | None = None, kind: Kind = "cross", layer: int = 0) -> None:
+    def __init__(
+        self,
+        score: Score,
+        window: Window | None = None,
+        kind: Kind = "cross",
+        layer: int = 0,
+        choose: nn.Module | None = None,
+    ) -> None:
         super().__init__()
         self.score = score
         self.window = window
+        self.choose = choose  # (B, T, S) to (B, T, S), rows that sum to 1 to rows that sum to 1
         self.kind: Kind = kind
         self.layer = layer
 
@@ -66,6 +74,8 @@ class Attend(nn.Module):
         weights = masked_softmax(scores, allowed)
         if focus is not None and focus.favour is not None:
             weights = weights * focus.favour
+        if self.choose is not None:
+            weights = self.choose(weights)
         if intervention is not None:
             # An edit may look outside a window, but never at padding or at a banned position.
             weights = intervention.apply(weights, self.kind, self.layer, steps) * real
