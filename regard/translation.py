@@ -15,18 +15,19 @@ As JSON, one line for each sentence (`Translation.to_dict`):
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
-from regard.errors import NoAttention
+from regard.errors import ConfigError, NoAttention
 from regard.evaluation.alignment import format_links, links, word_attention
 
 if TYPE_CHECKING:
     from regard.contract import Kind
+    from regard.look.record import Look
     from regard.text.tokenizer import Token
 
 Weights = npt.NDArray[np.floating[Any]]
@@ -53,6 +54,7 @@ class Translation:
     candidates: tuple[tuple[Candidate, ...], ...] = ()  # the likeliest pieces at each step
     token_log_probabilities: tuple[float, ...] = ()
     alternatives: tuple[Translation, ...] = ()  # the further ones of the n best
+    look_again: Callable[[Translation], Look] | None = field(default=None, compare=False, repr=False)
 
     def __str__(self) -> str:
         return self.text
@@ -85,6 +87,18 @@ class Translation:
     def links(self, method: str = "argmax", threshold: float = 0.5) -> frozenset[tuple[int, int]]:
         """Links (source word, target word) read from the attention; methods as in `regard.evaluation.alignment`."""
         return links(self.word_alignment(), method, threshold)
+
+    def look(self) -> Look:
+        """Everything that the model did on the way, for every view; the model runs along the translation once more."""
+        if not self.tokens:
+            raise ConfigError("the translation is empty: there is nothing to look at.")
+        if self.look_again is None:
+            raise ConfigError("there is no model behind this translation: look at the one that `translate` returned.")
+        return self.look_again(self)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """What is pickled and copied: all but the way back to the model."""
+        return {**self.__dict__, "look_again": None}
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values for JSON, as the head of this file tells."""

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal, overload
 
@@ -17,12 +18,16 @@ from regard.contract import Intervention, MakeModel, Model
 from regard.errors import ConfigError
 from regard.evaluation.scores import perplexity
 from regard.folder import read_folder
+from regard.look.record import Look
+from regard.look.trace import look_at
 from regard.search import search as run_search
 from regard.search.ensemble import Ensemble
 from regard.search.forced import force
 from regard.search.hypothesis import Hypothesis
+from regard.search.tree import BeamTree
 from regard.text.batches import collate, source_batch
 from regard.text.corpus import Pair
+from regard.text.pieces import without_surrogates
 from regard.text.tokenizer import BOS, EOS, PAD, UNK, Token, Tokenizer
 from regard.translation import Translation, one_line
 
@@ -73,6 +78,7 @@ class Translator:
         *,
         metrics: Mapping[str, Any] | None = None,
         device: str | torch.device = "cpu",
+        name: str = "",
     ) -> None:
         self.device = usable_device(device)
         self.model = model.to(self.device).eval()
@@ -80,6 +86,7 @@ class Translator:
         self.source_tokenizer = source_tokenizer
         self.target_tokenizer = target_tokenizer
         self.metrics: dict[str, Any] = dict(metrics or {})
+        self.name = name or recipe.model.kind
 
     @classmethod
     def load(
@@ -101,6 +108,7 @@ class Translator:
             read.target_tokenizer,
             metrics=read.metrics,
             device=device,
+            name=read.path.resolve().name,
         )
 
     @classmethod
@@ -116,7 +124,8 @@ class Translator:
                     )
         model = Ensemble([translator.model for translator in translators])
         tokenizers = first.source_tokenizer, first.target_tokenizer
-        return cls(model, first.recipe, *tokenizers, metrics=first.metrics, device=first.device)
+        name = " + ".join(translator.name for translator in translators)
+        return cls(model, first.recipe, *tokenizers, metrics=first.metrics, device=first.device, name=name)
 
     # --- translating ----------------------------------------------------------------------------------------------
 
@@ -206,7 +215,7 @@ class Translator:
             for jobs in self._batches(chunk, settings):
                 found = self._search(jobs, settings, attention, candidates, intervention)
                 for job, hypotheses in zip(jobs, found, strict=True):
-                    done[job.number] = self._translation(job.text, hypotheses, settings)
+                    done[job.number] = self._translation(job.text, hypotheses, settings, intervention)
             for number, (line, _) in chunk:
                 yield done[number] if number in done else _blank(line, attention)
 
@@ -232,6 +241,7 @@ class Translator:
         attention: bool,
         candidates: int,
         intervention: Intervention | None,
+        tree: BeamTree | None = None,
     ) -> list[list[Hypothesis]]:
         source, mask = source_batch([job.ids for job in jobs])
         prefix = None
@@ -251,6 +261,7 @@ class Translator:
             bos=BOS,
             eos=EOS,
             unk=UNK if self._says_unknown() else None,
+            tree=tree,
         )
 
     # --- given translations ---------------------------------------------------------------------------------------
@@ -274,7 +285,8 @@ class Translator:
             intervention=intervention,
             alpha=self.recipe.search.length_penalty,
         )[0]
-        return self._build(source, target, self.target_tokenizer.tokens(target), forced)
+        again = partial(look_at, self, forced=True, intervention=intervention)
+        return self._build(source, target, self.target_tokenizer.tokens(target), forced, look=again)
 
     def score(self, pairs: Iterable[Pair], *, batch_tokens: int | None = None) -> Iterator[PairScore]:
         """Log-probability and tokens of each given translation, in order."""
@@ -294,6 +306,65 @@ class Translator:
                     scores[place] = PairScore(forced.log_probability, len(forced.ids))
             yield from (scores[place] for place in range(len(chunk)))
 
+    # --- looking --------------------------------------------------------------------------------------------------
+
+    def look(
+        self,
+        text: str,
+        *,
+        reference: str | None = None,
+        prefix: str | Sequence[int] | None = None,
+        intervention: Intervention | None = None,
+        search: Search = None,
+        beam: int | None = None,
+        candidates: int = 5,
+        tree: bool = False,
+    ) -> Look:
+        """Translate a line, or take its `reference`, and note everything that the model does on the way.
+
+        `prefix` forces how the translation begins, as text or as piece ids. `tree` also notes what the beam search
+        kept and dropped.
+        """
+        text = without_surrogates(text)
+        if not text.strip():
+            raise ConfigError("the sentence is empty: give some words.")
+        if reference is not None:
+            if prefix is not None or tree:
+                raise ConfigError("a reference is given whole: look at it without a prefix and without the beam.")
+            if not reference.strip():
+                raise ConfigError("the reference is empty: give the translation to look at, or leave it out.")
+            given = self.force(text, without_surrogates(reference), attention=False, intervention=intervention)
+            return look_at(self, given, candidates=candidates, forced=True, intervention=intervention)
+        settings = self.search_settings(search, beam=beam)
+        if tree and settings.sample:
+            raise ConfigError("a sampled translation has no beam: look at it without the tree.")
+        job = _Job(0, text, self.source_tokenizer.encode(text), self._prefix(prefix))
+        grown = BeamTree() if tree else None
+        found = self._search([job], settings, False, 0, intervention, grown)[0]
+        return look_at(
+            self,
+            self._translation(text, found[:1], settings, intervention),
+            candidates=candidates,
+            prefix=len(job.prefix),
+            intervention=intervention,
+            tree=grown,
+        )
+
+    def _prefix(self, prefix: str | Sequence[int] | None) -> list[int]:
+        """The pieces of a forced beginning, without an end unless the end itself is forced."""
+        if prefix is None:
+            return []
+        if isinstance(prefix, str):
+            return self.target_tokenizer.encode(prefix)[:-1] if prefix.strip() else []
+        for place, number in enumerate(prefix):
+            last = place == len(prefix) - 1
+            if not UNK <= number < self.target_tokenizer.size or number == BOS or (number == EOS and not last):
+                raise ConfigError(
+                    f"prefix: {number} at place {place} is no piece that a translation can hold there: "
+                    f"give ids of pieces, 0 to {self.target_tokenizer.size - 1}, with </s> only at the end."
+                )
+        return list(prefix)
+
     # --- settings and results -------------------------------------------------------------------------------------
 
     def search_settings(
@@ -310,7 +381,14 @@ class Translator:
         text = self.recipe.text
         return not (text.byte_fallback and text.tokenizer in ("bpe", "unigram"))
 
-    def _translation(self, source: str, hypotheses: Sequence[Hypothesis], settings: SearchSettings) -> Translation:
+    def _translation(
+        self,
+        source: str,
+        hypotheses: Sequence[Hypothesis],
+        settings: SearchSettings,
+        intervention: Intervention | None = None,
+    ) -> Translation:
+        look = partial(look_at, self, intervention=intervention)
         source_tokens = self.source_tokenizer.tokens(source)
         built = []
         for hypothesis in hypotheses:
@@ -318,8 +396,8 @@ class Translator:
             text = one_line(self.target_tokenizer.decode(hypothesis.ids, unknown))
             tokens = self.target_tokenizer.decoded_tokens(hypothesis.ids, unknown)
             built.append((text, tokens, hypothesis))
-        alternatives = [self._build(source, *each, source_tokens=source_tokens) for each in built[1:]]
-        return self._build(source, *built[0], source_tokens=source_tokens, alternatives=tuple(alternatives))
+        alternatives = [self._build(source, *each, look=look, source_tokens=source_tokens) for each in built[1:]]
+        return self._build(source, *built[0], look=look, source_tokens=source_tokens, alternatives=tuple(alternatives))
 
     def _build(
         self,
@@ -328,6 +406,7 @@ class Translator:
         tokens: tuple[Token, ...],
         hypothesis: Hypothesis,
         *,
+        look: Callable[[Translation], Look],
         source_tokens: tuple[Token, ...] | None = None,
         alternatives: tuple[Translation, ...] = (),
     ) -> Translation:
@@ -348,6 +427,7 @@ class Translator:
             ),
             token_log_probabilities=hypothesis.token_log_probabilities,
             alternatives=alternatives,
+            look_again=look,
         )
 
 

@@ -27,6 +27,7 @@ from torch import Tensor
 from regard.search.decoding import Decoding, Scores
 from regard.search.hypothesis import Ending, Hypothesis
 from regard.search.penalties import length_penalty
+from regard.search.tree import BeamTree, NodeState
 
 
 @dataclass(frozen=True)
@@ -77,7 +78,10 @@ def beam_search(decoding: Decoding) -> list[list[Hypothesis]]:
         ends = ranked.token == eos
         best = torch.arange(ends.size(1), device=ends.device) < settings.beam
         _finish(pool, decoding, ranked, ends & best & ~done.unsqueeze(1), finished=True)
-        live = _survivors(ranked, ends, settings.beam)
+        order = ends.long().argsort(dim=-1, stable=True)[:, : settings.beam]  # what does not end comes first
+        live = _survivors(ranked, ends, order)
+        if decoding.request.tree is not None:
+            _note(decoding.request.tree, decoding, ranked, ends[0], order[0])
         cut = (decoding.limits.greatest <= decoding.position + 1) & ~done
         if bool(cut.any()):
             _finish(pool, decoding, live, _missing(pool, decoding, live) & cut.unsqueeze(1), finished=False)
@@ -112,12 +116,23 @@ def rank(scores: Scores, total: Tensor, beam: int) -> Ranked:
     )
 
 
-def _survivors(ranked: Ranked, ends: Tensor, beam: int) -> Ranked:
-    """The best that do not end; where there are fewer, rows that are dead (total -inf)."""
-    order = ends.long().argsort(dim=-1, stable=True)[:, :beam]
+def _survivors(ranked: Ranked, ends: Tensor, order: Tensor) -> Ranked:
+    """Those at the places `order` (B, beam); one among them that ends is a row that is dead (total -inf)."""
     live = ranked.pick(order)
     dead = ends.gather(1, order)
     return Ranked(live.parent, live.token, live.log_probability, live.total.masked_fill(dead, -torch.inf))
+
+
+def _note(tree: BeamTree, decoding: Decoding, ranked: Ranked, ends: Tensor, order: Tensor) -> None:
+    """Let the tree of the one sentence grow by what became of each of its continuations (C,)."""
+    settings = decoding.request.settings
+    living = set(order.tolist())
+    state: list[NodeState] = []
+    for place, end in enumerate(ends.tolist()):
+        stays = place < settings.beam if end else place in living
+        state.append(("finished" if end else "kept") if stays else "pruned")
+    penalty = length_penalty(float(decoding.position + 1), settings.length_penalty)
+    tree.grow(decoding.position, ranked.parent[0], ranked.token[0], ranked.total[0], penalty, state)
 
 
 def _missing(pool: Pool, decoding: Decoding, live: Ranked) -> Tensor:

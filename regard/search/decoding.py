@@ -14,6 +14,7 @@ from regard.errors import ContractError
 from regard.search.constraints import constrain, limits_of
 from regard.search.hypothesis import Ending, Hypothesis, Record
 from regard.search.penalties import coverage_penalty
+from regard.search.tree import BeamTree
 
 SHRINK_SHARE = 8  # sentences that are done leave when they are one in so many: leaving copies the memory
 
@@ -32,6 +33,7 @@ class Request:
     candidates: int = 0
     intervention: Intervention | None = None
     indices: Sequence[int] = ()  # numbers of the sentences, which sampling's draws follow from
+    tree: BeamTree | None = None  # let it grow with the beam of the one sentence
 
 
 @dataclass(frozen=True)

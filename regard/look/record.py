@@ -1,0 +1,170 @@
+"""The look record: everything that was seen while a sentence was translated, in one small JSON document.
+
+All views draw from it: the terminal, pictures, the animation, the page and the notebook. docs/look-format.md tells
+of every field. Letters: T pieces of the target, S of the source, both with the closing </s>; L layers, H heads.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from regard.contract import Intervention, Kind
+from regard.errors import DataError
+
+FORMAT: Literal["regard-look/1"] = "regard-look/1"
+
+Row = list[float]
+Matrix = list[Row]
+
+
+class _Part(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+
+
+class Piece(_Part):
+    """One piece of a sentence: as the vocabulary spells it, as it stands in the line, and the word it belongs to."""
+
+    text: str
+    surface: str
+    word: int | None  # None for </s>
+    id: int
+
+
+class Side(_Part):
+    """A sentence: its text, its white-space words and its pieces, the closing </s> included."""
+
+    text: str
+    words: list[str]
+    pieces: list[Piece]
+
+
+class Heads(_Part):
+    """How many maps one kind of attention has."""
+
+    layers: int
+    heads: int
+
+
+class About(_Part):
+    """The model; `attention` is empty for one that has none."""
+
+    name: str
+    kind: str
+    window: Literal["local-m", "local-p"] | None = None
+    attention: dict[Kind, Heads] = {}
+
+
+class Candidate(_Part):
+    """A piece that might have come, and its probability."""
+
+    piece: str
+    id: int
+    probability: float
+
+
+class Attended(_Part):
+    """The arithmetic of one attention at one step; vectors are cut to the first `shown_dimensions` numbers."""
+
+    kind: Kind
+    layer: int
+    head: int
+    query: Row
+    scores: list[float | None]  # (S), None where nothing may be attended to
+    weights: Row  # (S)
+    weighted_values: Matrix  # (S, shown_dimensions)
+    context: Row
+    centre: float | None = None  # p_t of local attention, counted from 1
+    window: tuple[int, int] | None = None  # the first and last position inside it, counted from 0
+    gaussian: Row | None = None  # (S) what local-p multiplies the weights by
+
+
+class LookStep(_Part):
+    """One step of the decoder: what it said, what else it might have said, and how it attended."""
+
+    piece: str
+    id: int
+    probability: float
+    candidates: list[Candidate]
+    attention: list[Attended]  # of kind "cross", every layer and head; empty where the model gives no trace
+
+
+class Dimensions(_Part):
+    """The true sizes of the vectors."""
+
+    query: int
+    value: int
+    summary: int
+
+
+class BeamNode(_Part):
+    """A piece that the beam search considered, after its parent."""
+
+    id: int
+    parent: int | None
+    step: int
+    piece: str
+    token: int
+    log_probability: float  # of the whole path
+    score: float  # with the length penalty
+    state: Literal["kept", "pruned", "finished", "best"]
+
+
+class Beam(_Part):
+    """The tree of a beam search, parents before their children; "best" marks the path that won."""
+
+    nodes: list[BeamNode]
+
+
+class Moment(_Part):
+    """What the alignment was at one validation of the training."""
+
+    update: int
+    target: Side
+    alignment: Matrix
+
+
+class Look(_Part):
+    """One sentence, looked at."""
+
+    format: Literal["regard-look/1"] = FORMAT
+    model: About
+    source: Side
+    target: Side
+    score: float
+    log_probability: float
+    finished: bool  # False when it was cut at the greatest length
+    forced: bool  # whether the target was given rather than found
+    prefix: int = 0  # so many pieces of the target were given
+    alignment: Matrix | None  # (T, S), the one map
+    attention: dict[Kind, list[list[Matrix]]]  # [L][H][T][S]
+    steps: list[LookStep]
+    shown_dimensions: int
+    dimensions: Dimensions
+    fixed_vector: Row | None = None  # the summary of a model without attention, up to 64 numbers of it
+    intervention: Intervention | None = None
+    beam: Beam | None = None
+    over_time: list[Moment] | None = None
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values for JSON."""
+        return self.model_dump(mode="json")
+
+    def to_json(self) -> str:
+        """The record as one line."""
+        return json.dumps(self.to_dict(), ensure_ascii=False, allow_nan=False)
+
+    @classmethod
+    def from_dict(cls, values: dict[str, Any]) -> Look:
+        """The look that `to_dict` wrote."""
+        try:
+            return cls.model_validate(values)
+        except ValidationError as error:
+            first = error.errors(include_url=False, include_input=False)[0]
+            where = ".".join(str(part) for part in first["loc"])
+            raise DataError(
+                f"not a look record of the format {FORMAT} ({where}: {first['msg']}): write one with "
+                "`regard look --format json`."
+            ) from None

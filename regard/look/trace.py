@@ -1,0 +1,208 @@
+"""Writing the look record: walk a model once more along a translation, and note everything it does.
+
+Only the contract is used, so every architecture, an ensemble and a user's own model are looked at alike.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor
+
+from regard.contract import Attention, Intervention, Kind, Memory, Model, Step, Trace, join_steps
+from regard.look.record import (
+    About,
+    Attended,
+    Beam,
+    BeamNode,
+    Candidate,
+    Dimensions,
+    Heads,
+    Look,
+    LookStep,
+    Piece,
+    Side,
+)
+from regard.models import MODELS
+from regard.text.tokenizer import BOS, Token, Tokenizer
+
+if TYPE_CHECKING:
+    from regard.search.tree import BeamTree
+    from regard.translation import Translation
+    from regard.translator import Translator
+
+MOST_DIMENSIONS, FEWEST_DIMENSIONS = 8, 2  # of a vector that are shown
+MOST_VALUES = 200_000  # numbers of weighted values in one record; many heads show fewer dimensions each
+MOST_SUMMARY = 64
+
+
+@dataclass(frozen=True)
+class Walk:
+    """All steps of a model along T given tokens."""
+
+    memory: Memory
+    steps: list[Step]
+    log_probabilities: list[Tensor]  # (V,) each
+    attention: Attention  # (1, layers, heads, T, S) by kind
+
+
+@torch.inference_mode()
+def walk_along(
+    model: Model, source: Sequence[int], target: Sequence[int], intervention: Intervention | None = None
+) -> Walk:
+    """Read the source and say the target, token by token, with trace."""
+    device = next((parameter.device for parameter in model.parameters()), torch.device("cpu"))
+    ids = torch.tensor([list(source)], device=device)
+    memory = model.encode(ids, torch.ones_like(ids, dtype=torch.bool), attention=True, intervention=intervention)
+    state = model.start(memory)
+    steps: list[Step] = []
+    log_probabilities: list[Tensor] = []
+    for token in [BOS, *target[:-1]]:
+        read = torch.tensor([token], device=device)
+        step = model.step(read, state, memory, attention=True, trace=True, intervention=intervention)
+        state = step.state
+        steps.append(step)
+        log_probabilities.append(model.project(step.hidden)[0].float().log_softmax(-1))
+    recorded = [step.attention for step in steps if step.attention]
+    return Walk(memory, steps, log_probabilities, join_steps(recorded, memory))
+
+
+def look_at(
+    translator: Translator,
+    translation: Translation,
+    *,
+    candidates: int = 5,
+    forced: bool = False,
+    prefix: int = 0,
+    intervention: Intervention | None = None,
+    tree: BeamTree | None = None,
+) -> Look:
+    """The record of a translation that the translator found, or was given."""
+    source = [token.id for token in translation.source_tokens]
+    target = [token.id for token in translation.tokens]
+    walk = walk_along(translator.model, source, target, intervention)
+    shown = _shown_dimensions(walk)
+    piece = translator.target_tokenizer.piece
+    steps = [
+        LookStep(
+            piece=piece(token),
+            id=token,
+            probability=rounded(float(scores[token].exp())),
+            candidates=_candidates(scores, candidates, translator.target_tokenizer),
+            attention=[_attended(trace, shown) for trace in step.trace if trace.kind == "cross"],
+        )
+        for token, step, scores in zip(target, walk.steps, walk.log_probabilities, strict=True)
+    ]
+    traces = [trace for step in walk.steps for trace in step.trace if trace.kind == "cross"]
+    has_attention = "cross" in walk.attention
+    summary = torch.cat([tensor[0].flatten() for tensor in walk.memory.summary] or [torch.zeros(0)])
+    return Look(
+        model=_about(translator, walk.attention, traces),
+        source=side(translation.source, translation.source_tokens, translator.source_tokenizer),
+        target=side(translation.text, translation.tokens, translator.target_tokenizer),
+        score=rounded(translation.score),
+        log_probability=rounded(translation.log_probability),
+        finished=translation.finished,
+        forced=forced,
+        prefix=prefix,
+        alignment=rounded(translator.model.alignment(walk.attention)[0].tolist()) if has_attention else None,
+        attention={kind: rounded(weights[0].tolist()) for kind, weights in walk.attention.items()},
+        steps=steps,
+        shown_dimensions=shown,
+        dimensions=Dimensions(
+            query=traces[0].query.size(-1) if traces else 0,
+            value=traces[0].context.size(-1) if traces else 0,
+            summary=summary.numel(),
+        ),
+        fixed_vector=None if has_attention else rounded(summary[:MOST_SUMMARY].tolist()) or None,
+        intervention=intervention,
+        beam=None if tree is None else _beam(tree, target, translator.target_tokenizer),
+    )
+
+
+def side(text: str, tokens: Sequence[Token], tokenizer: Tokenizer) -> Side:
+    """One sentence of the record."""
+    pieces = [
+        Piece(text=tokenizer.piece(token.id), surface=token.text, word=token.word, id=token.id) for token in tokens
+    ]
+    return Side(text=text, words=text.split(), pieces=pieces)
+
+
+def rounded(numbers: Any) -> Any:
+    """A number, or nested lists of them, with 6 significant digits; one that is not finite is None."""
+    if isinstance(numbers, list):
+        return [rounded(each) for each in numbers]
+    return float(f"{numbers:.6g}") if -torch.inf < numbers < torch.inf else None
+
+
+def _shown_dimensions(walk: Walk) -> int:
+    """How many numbers of each vector are shown, so that the record stays small however many heads there are."""
+    weights = walk.attention.get("cross")
+    if weights is None:
+        return MOST_DIMENSIONS
+    return min(MOST_DIMENSIONS, max(FEWEST_DIMENSIONS, MOST_VALUES // max(weights.numel(), 1)))
+
+
+def _candidates(log_probabilities: Tensor, count: int, tokenizer: Tokenizer) -> list[Candidate]:
+    best, ids = log_probabilities.topk(min(count, log_probabilities.size(0)))
+    return [
+        Candidate(piece=tokenizer.piece(number), id=number, probability=rounded(probability))
+        for number, probability in zip(ids.tolist(), best.exp().tolist(), strict=True)
+    ]
+
+
+def _attended(trace: Trace, shown: int) -> Attended:
+    window = None
+    if trace.window is not None and bool(trace.window[0].any()):
+        inside = trace.window[0].nonzero().flatten().tolist()
+        window = (inside[0], inside[-1])
+    return Attended(
+        kind=trace.kind,
+        layer=trace.layer,
+        head=trace.head,
+        query=rounded(trace.query[0, :shown].tolist()),
+        scores=rounded(trace.scores[0].tolist()),
+        weights=rounded(trace.weights[0].tolist()),
+        weighted_values=rounded(trace.weighted_values[0, :, :shown].tolist()),
+        context=rounded(trace.context[0, :shown].tolist()),
+        centre=None if trace.centre is None else rounded(float(trace.centre[0])),
+        window=window,
+        gaussian=None if trace.favour is None else rounded(trace.favour[0].tolist()),
+    )
+
+
+def _about(translator: Translator, attention: Attention, traces: Sequence[Trace]) -> About:
+    kind = type(translator.model)
+    sizes: dict[Kind, Heads] = {
+        name: Heads(layers=weights.size(1), heads=weights.size(2)) for name, weights in attention.items()
+    }
+    local = any(trace.centre is not None for trace in traces)
+    favoured = any(trace.favour is not None for trace in traces)
+    return About(
+        name=translator.name,
+        kind=next((name for name, known in MODELS.items() if known is kind), kind.__name__),
+        window=("local-p" if favoured else "local-m") if local else None,
+        attention=sizes,
+    )
+
+
+def _beam(tree: BeamTree, target: Sequence[int], tokenizer: Tokenizer) -> Beam:
+    best = tree.path(target)
+    return Beam(
+        nodes=[
+            BeamNode(
+                id=node.number,
+                parent=node.parent,
+                step=node.step,
+                piece=tokenizer.piece(node.token),
+                token=node.token,
+                log_probability=rounded(node.log_probability),
+                score=rounded(node.score),
+                state="best" if node.number in best else node.state,
+            )
+            for node in tree.nodes
+        ]
+    )
