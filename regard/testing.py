@@ -2,6 +2,7 @@
 
     from regard.testing import check_contract
     check_contract(my_model, source_vocabulary=8000)
+    check_contract(my_captioner, image=(3, 64, 64))
 
 It works on a copy of the model, in evaluation mode and in float64, with a small batch of its own.
 """
@@ -9,6 +10,7 @@ It works on a copy of the model, in evaluation mode and in float64, with a small
 from __future__ import annotations
 
 import copy
+import math
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -31,7 +33,8 @@ TOLERANCES = {torch.float64: 1e-9, torch.float32: 1e-4}
 def check_contract(
     model: Model,
     *,
-    source_vocabulary: int,
+    source_vocabulary: int | None = None,
+    image: tuple[int, int, int] | None = None,
     target_vocabulary: int | None = None,
     at_most_one: bool = False,
     dtype: torch.dtype = torch.float64,
@@ -39,14 +42,18 @@ def check_contract(
 ) -> None:
     """Raise a ContractError that names the first broken promise; return if there is none.
 
-    `target_vocabulary` is the model's own by default. `at_most_one` is for attention like local-p, whose weights sum
+    Sources are sentences of `source_vocabulary` words, or images of the shape `image` (channels, height, width).
+    The vocabularies are the model's own by default. `at_most_one` is for attention like local-p, whose weights sum
     to 1 or less. `dtype` may be float32 for a model that cannot run in float64; the comparisons are then coarser.
     """
     vocabulary = model.vocabulary_size if target_vocabulary is None else target_vocabulary
     twin = copy.deepcopy(model).to(dtype).eval()
     with torch.no_grad():
         device = next((parameter.device for parameter in twin.parameters()), torch.device("cpu"))
-        batch = _example_batch(source_vocabulary, vocabulary, seed).to(device)
+        if image is None:
+            batch = _example_batch(source_vocabulary or vocabulary, vocabulary, seed).to(device)
+        else:
+            batch = _image_batch(image, vocabulary, seed, dtype).to(device)
         check = _Check(twin, batch, vocabulary, at_most_one, TOLERANCES[dtype])
         for promise in PROMISES:
             promise(check)
@@ -63,6 +70,13 @@ class _Check:
     @property
     def device(self) -> torch.device:
         return self.batch.source.device
+
+    @cached_property
+    def source_mask(self) -> Tensor:
+        """(B, S): the real words, or all the cells that the model makes of an image."""
+        if self.batch.source_mask is not None:
+            return self.batch.source_mask
+        return torch.ones_like(self.encode().mask)
 
     def fail(self, what: str, remedy: str) -> ContractError:
         return ContractError(f"{type(self.model).__name__} breaks the contract: {what}: {remedy}.")
@@ -145,13 +159,15 @@ class _Check:
 
 
 def _shapes(check: _Check) -> None:
-    batch, (sentences, width) = check.batch, check.batch.source.shape
+    batch, sentences = check.batch, check.batch.source.size(0)
     memory = check.encode()
-    assert batch.source_mask is not None
-    check.shape(memory.mask, (sentences, width), "Memory.mask")
-    if not torch.equal(memory.mask, batch.source_mask):
+    check.shape(memory.mask, (sentences, check.source_mask.size(1)), "Memory.mask")
+    if not torch.equal(memory.mask, check.source_mask):
         raise check.fail("Memory.mask is not the source mask", "pass it on; True is a real position")
-    if memory.lengths.tolist() != batch.source_mask.sum(1).tolist():
+    if batch.source_mask is None and (memory.grid is None or math.prod(memory.grid) != memory.mask.size(1)):
+        remedy = "give the rows and columns of the cells of an image"
+        raise check.fail(f"Memory.grid is {memory.grid} for {memory.mask.size(1)} positions", remedy)
+    if memory.lengths.tolist() != check.source_mask.sum(1).tolist():
         raise check.fail(f"Memory.lengths is {memory.lengths.tolist()}", "count the real positions of each sentence")
     state = check.start(memory)
     if state.position != 0:
@@ -240,10 +256,9 @@ def _states_are_not_changed(check: _Check) -> None:
 
 def _weights(check: _Check) -> None:
     batch, memory = check.batch, check.encode()
-    assert batch.source_mask is not None
     attention = check.plain.attention or {}
     for kind, weights in attention.items():
-        queries = batch.source.size(1) if kind == "encoder-self" else batch.target_in.size(1)
+        queries = memory.mask.size(1) if kind == "encoder-self" else batch.target_in.size(1)
         keys = batch.target_in.size(1) if kind == "decoder-self" else memory.mask.size(1)
         if weights.dim() != 5:
             raise check.fail(
@@ -252,8 +267,8 @@ def _weights(check: _Check) -> None:
         check.shape(weights, (batch.source.size(0), *weights.shape[1:3], queries, keys), f"the {kind} attention")
         if weights.lt(0).any():
             raise check.fail(f"a {kind} weight is negative", "normalise with a softmax")
-        key_mask = batch.target_mask if kind == "decoder-self" else batch.source_mask
-        query_mask = batch.source_mask if kind == "encoder-self" else batch.target_mask
+        key_mask = batch.target_mask if kind == "decoder-self" else check.source_mask
+        query_mask = check.source_mask if kind == "encoder-self" else batch.target_mask
         real = query_mask[:, None, None, :, None].expand_as(weights)  # rows of padded queries promise nothing
         if weights[real & ~key_mask[:, None, None, None]].any():
             raise check.fail(f"{kind} weights fall on padding", "mask it before the softmax")
@@ -344,7 +359,8 @@ def _ban(check: _Check) -> None:
     for kind in kinds:
         if (banned.attention or {})[kind][..., BANNED].any():
             raise check.fail(f"a banned source position still gets {kind} weight", "mask it before the softmax")
-    if kinds and torch.equal(banned.hidden, plain.hidden):
+    looked_there = any((plain.attention or {})[kind][..., BANNED].any() for kind in kinds)  # hard attention may not
+    if looked_there and torch.equal(banned.hidden, plain.hidden):
         remedy = "compute the context from the changed weights"
         raise check.fail("a ban changes the recorded weights but not the result", remedy)
     hidden, _ = check.run(check.encode(attention=True, intervention=ban), check.batch.target_in, intervention=ban)
@@ -383,7 +399,7 @@ def _alignment(check: _Check) -> None:
         raise
     if "cross" not in attention:
         raise check.fail("alignment() of a model without cross attention returns", "raise NoAttention")
-    check.shape(alignment, (*check.batch.target_in.shape, check.batch.source.size(1)), "alignment(attention)")
+    check.shape(alignment, (*check.batch.target_in.shape, check.source_mask.size(1)), "alignment(attention)")
 
 
 PROMISES: tuple[Callable[[_Check], None], ...] = (
@@ -423,10 +439,19 @@ def _example_batch(source_vocabulary: int, target_vocabulary: int, seed: int) ->
     return Batch(source * source_mask, source_mask, target_in * target_mask, words * target_mask, target_mask)
 
 
+def _image_batch(image: tuple[int, int, int], target_vocabulary: int, seed: int, dtype: torch.dtype) -> Batch:
+    """The same targets for three images of numbers from 0 to 1."""
+    batch = _example_batch(target_vocabulary, target_vocabulary, seed)
+    generator = torch.Generator().manual_seed(seed)
+    images = torch.rand(batch.source.size(0), *image, dtype=dtype, generator=generator)
+    return replace(batch, source=images, source_mask=None)
+
+
 def _one(batch: Batch, row: int, length: int, steps: int) -> Batch:
     """One pair of the batch without its padding."""
-    assert batch.source_mask is not None
-    source, mask = (part[row : row + 1, :length] for part in (batch.source, batch.source_mask))
+    source, mask = batch.source[row : row + 1], None
+    if batch.source_mask is not None:
+        source, mask = source[:, :length], batch.source_mask[row : row + 1, :length]
     target_in, target_out, target_mask = (
         part[row : row + 1, :steps] for part in (batch.target_in, batch.target_out, batch.target_mask)
     )
