@@ -16,7 +16,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from regard.contract import Batch, Model, Output
+from regard.contract import Batch, Output, Predictor
 
 CHUNK_ELEMENTS = 1 << 23  # logits held at once: 32 MB in float32
 
@@ -35,7 +35,7 @@ def chunk_rows(vocabulary_size: int) -> int:
     return max(16, CHUNK_ELEMENTS // vocabulary_size)
 
 
-def backward(model: Model, output: Output, batch: Batch, *, smoothing: float, total_tokens: int) -> Loss:
+def backward(model: Predictor, output: Output, batch: Batch, *, smoothing: float, total_tokens: int) -> Loss:
     """Add the gradient of (Σ loss over the batch) / total_tokens to every parameter, and return the sums.
 
     `total_tokens` counts all batches of the update, so that accumulated batches weigh by their tokens. The
@@ -65,16 +65,21 @@ def backward(model: Model, output: Output, batch: Batch, *, smoothing: float, to
 
 
 def _sums_and_gradient(logits: Tensor, targets: Tensor, smoothing: float, total_tokens: int) -> Tensor:
-    """Send the gradient back from the logits (rows, V); return the sums (2,) of smoothed and plain loss."""
+    """Send the gradient back from the logits (rows, V); return the sums (2,) of smoothed and plain loss.
+
+    A chunk is some megabytes, so each pass over it counts: one exponential, then everything in place.
+    """
     columns = targets.unsqueeze(1)
     with torch.no_grad():
-        log_probabilities = torch.log_softmax(logits, -1, dtype=_at_least_float32(logits.dtype))
-        likelihood = -log_probabilities.gather(1, columns).sum(dtype=torch.float64)
-        uniform = -log_probabilities.mean(1).sum(dtype=torch.float64)
-        gradient = log_probabilities.exp_()  # in place: the log-probabilities are not needed any more
-        gradient.sub_(smoothing / logits.size(1))
-        gradient.scatter_add_(1, columns, gradient.new_full((1, 1), smoothing - 1).expand_as(columns))
-        gradient.div_(total_tokens)
+        probabilities = torch.softmax(logits, -1, dtype=_at_least_float32(logits.dtype))
+        # log Σ exp(logits), from the likeliest word: its probability is at least 1/V, so its logarithm is sound
+        normaliser = logits.amax(1) - probabilities.amax(1).log()  # (rows,)
+        likelihood = (normaliser - logits.gather(1, columns).squeeze(1)).sum(dtype=torch.float64)
+        uniform = (normaliser - logits.mean(1, dtype=probabilities.dtype)).sum(dtype=torch.float64)
+        shared = probabilities.new_tensor(-smoothing / (logits.size(1) * total_tokens))
+        gradient = torch.add(shared, probabilities, alpha=1 / total_tokens, out=probabilities)
+        gold = gradient.new_full((1, 1), (smoothing - 1) / total_tokens)
+        gradient.scatter_add_(1, columns, gold.expand_as(columns))
     torch.autograd.backward([logits], [gradient.to(logits.dtype)])
     return torch.stack([(1 - smoothing) * likelihood + smoothing * uniform, likelihood])
 
@@ -84,7 +89,7 @@ def _at_least_float32(dtype: torch.dtype) -> torch.dtype:
 
 
 @torch.no_grad()
-def likelihood(model: Model, output: Output, batch: Batch) -> Loss:
+def likelihood(model: Predictor, output: Output, batch: Batch) -> Loss:
     """The plain loss of a batch, for validation."""
     hidden = output.hidden[batch.target_mask]  # (N, D)
     targets = batch.target_out[batch.target_mask]  # (N,)
@@ -98,7 +103,7 @@ def likelihood(model: Model, output: Output, batch: Batch) -> Loss:
 
 
 @torch.no_grad()
-def predictions(model: Model, hidden: Tensor) -> Tensor:
+def predictions(model: Predictor, hidden: Tensor) -> Tensor:
     """The likeliest word (B, T) at each position of hidden (B, T, D)."""
     flat = hidden.flatten(0, 1)
     rows = chunk_rows(model.vocabulary_size)
