@@ -32,6 +32,7 @@ from typing import Literal
 
 import torch
 from torch import Tensor, nn
+from torch.nn import functional
 
 from regard.errors import ConfigError, NoAttention
 
@@ -114,12 +115,19 @@ class State:
     position: int = 0
 
     def select(self, index: Tensor) -> State:
-        """The state of the rows `index` (M,), in that order; rows may repeat."""
+        """The state of the rows `index` (M,), in that order; rows may repeat, and if all stay nothing is copied."""
+        if self.tensors and is_identity(index, self.tensors[0].size(0)):
+            return self
         return State(tuple(tensor.index_select(0, index) for tensor in self.tensors), self.position)
 
     def advance(self, tensors: Iterable[Tensor]) -> State:
         """The state one step later."""
         return State(tuple(tensors), self.position + 1)
+
+
+def is_identity(index: Tensor, rows: int) -> bool:
+    """Whether `index` (M,) leaves all of so many rows where they are."""
+    return index.size(0) == rows and bool(torch.equal(index, torch.arange(rows, device=index.device)))
 
 
 @dataclass(frozen=True)
@@ -191,6 +199,21 @@ class Intervention:
     def __post_init__(self) -> None:
         for position in self.ban:
             _check_place(position, "a banned position")
+
+    def touches(self, kind: Kind, layer: int) -> bool:
+        """Whether it may change these weights at all; a ban changes all that look at the source."""
+        edits = (edit for edit in self.edits if edit.replace is not None or edit.multiply not in (None, 1.0))
+        return (bool(self.ban) and kind != "decoder-self") or any(
+            edit.kind == kind and edit.layer in (None, layer) for edit in edits
+        )
+
+    def allow(self, mask: Tensor) -> Tensor:
+        """The source positions (B, S) of a mask that are not banned."""
+        if not self.ban:
+            return mask
+        allowed = mask.clone()
+        allowed[:, [place for place in self.ban if place < mask.size(1)]] = False
+        return allowed
 
     def apply(self, weights: Tensor, kind: Kind, layer: int, steps: Sequence[int], head: int = 0) -> Tensor:
         """The weights (B, T, S) of one head with the edits addressed to it; `steps` are the target steps of T."""
@@ -291,9 +314,14 @@ MakeModel = Model | Callable[[int, int], Model]
 
 
 def join_steps(recorded: Sequence[Attention], memory: Memory) -> Attention:
-    """The attention of single steps, (B, layers, heads, 1, S) each, as one record over T, with the encoder's own."""
+    """The attention of single steps, (B, layers, heads, 1, S) each, as one record over T, with the encoder's own.
+
+    A decoder that looks at itself sees one step more each time: what is still to come gets 0.
+    """
     joined: dict[Kind, Tensor] = dict(memory.attention)
     kinds = recorded[0].keys() if recorded else ()
     for kind in kinds:
-        joined[kind] = torch.cat([record[kind] for record in recorded], 3)
+        width = recorded[-1][kind].size(-1)
+        rows = [functional.pad(record[kind], (0, width - record[kind].size(-1))) for record in recorded]
+        joined[kind] = torch.cat(rows, 3)
     return joined

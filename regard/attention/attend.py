@@ -65,7 +65,7 @@ class Attend(nn.Module):
         assert memory.keys is not None
         assert memory.values is not None
         scores = self.score.compare(self.score.ask(query, products), memory.keys)  # (B, T, S)
-        real = self._real(memory.mask, intervention).unsqueeze(1)  # (B, 1, S)
+        real = (memory.mask if intervention is None else intervention.allow(memory.mask)).unsqueeze(1)  # (B, 1, S)
         allowed = real if self.score.reach is None else real & self._within(self.score.reach, real)
         focus = None
         if self.window is not None:
@@ -97,14 +97,6 @@ class Attend(nn.Module):
         attended = self(query.reshape(sentences, beams, -1), memory, [position] * beams, intervention, products)
         context, weights = attended.context.flatten(0, 1), attended.weights.flatten(0, 1)
         return context, weights, (self._trace(query, memory, attended),) if trace else ()
-
-    def _real(self, mask: Tensor, intervention: Intervention | None) -> Tensor:
-        """The words (B, S) that the caller did not ban."""
-        if intervention is None or not intervention.ban:
-            return mask
-        real = mask.clone()
-        real[:, [place for place in intervention.ban if place < mask.size(1)]] = False
-        return real
 
     def _within(self, reach: int, mask: Tensor) -> Tensor:
         """(S,): the positions that the score can reach."""

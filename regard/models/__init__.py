@@ -10,8 +10,15 @@ from regard.models.bahdanau import Bahdanau
 from regard.models.gnmt import Gnmt
 from regard.models.luong import Luong
 from regard.models.seq2seq import Seq2Seq
+from regard.models.transformer import Transformer
 
-MODELS: dict[str, Callable[..., Model]] = {"seq2seq": Seq2Seq, "bahdanau": Bahdanau, "luong": Luong, "gnmt": Gnmt}
+MODELS: dict[str, Callable[..., Model]] = {
+    "seq2seq": Seq2Seq,
+    "bahdanau": Bahdanau,
+    "luong": Luong,
+    "gnmt": Gnmt,
+    "transformer": Transformer,
+}
 
 
 def build_model(settings: ModelConfig, source_vocabulary: int, target_vocabulary: int) -> Model:
@@ -19,4 +26,4 @@ def build_model(settings: ModelConfig, source_vocabulary: int, target_vocabulary
     return MODELS[settings.kind](settings, source_vocabulary, target_vocabulary)
 
 
-__all__ = ["MODELS", "Bahdanau", "Gnmt", "Luong", "Seq2Seq", "build_model"]
+__all__ = ["MODELS", "Bahdanau", "Gnmt", "Luong", "Seq2Seq", "Transformer", "build_model"]

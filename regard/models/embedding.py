@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from regard.config import ModelSettings
+from regard.config import RecurrentSettings, TransformerSettings
 from regard.errors import ConfigError
 
 
@@ -16,7 +16,13 @@ class Embeddings(nn.Module):
     """Word vectors of both languages and the output layer, tied as the recipe says."""
 
     def __init__(
-        self, settings: ModelSettings, source_vocabulary: int, target_vocabulary: int, output_size: int
+        self,
+        settings: RecurrentSettings | TransformerSettings,
+        source_vocabulary: int,
+        target_vocabulary: int,
+        output_size: int,
+        *,
+        output_bias: bool = True,
     ) -> None:
         super().__init__()
         size, tied = settings.embedding_size, settings.tie_embeddings
@@ -36,7 +42,7 @@ class Embeddings(nn.Module):
         self.output_weight = (
             self.target.weight if tied != "none" else nn.Parameter(torch.empty(target_vocabulary, output_size))
         )
-        self.output_bias = nn.Parameter(torch.zeros(target_vocabulary))
+        self.output_bias = nn.Parameter(torch.zeros(target_vocabulary)) if output_bias else None
         if tied == "none":
             nn.init.xavier_uniform_(self.output_weight)
 
@@ -52,7 +58,8 @@ class Embeddings(nn.Module):
         """Logits (..., V) of hidden (..., D), or only those of the vocabulary entries `columns`."""
         if columns is None:
             return functional.linear(hidden, self.output_weight, self.output_bias)
-        return functional.linear(hidden, self.output_weight[columns], self.output_bias[columns])
+        bias = None if self.output_bias is None else self.output_bias[columns]
+        return functional.linear(hidden, self.output_weight[columns], bias)
 
 
 def _table(vocabulary: int, size: int) -> nn.Embedding:

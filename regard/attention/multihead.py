@@ -1,0 +1,143 @@
+"""Multi-head attention (Vaswani et al. 2017, section 3.2.2): several small attentions side by side.
+
+    headᵢ = softmax(Q Wᵢ^Q (K Wᵢ^K)ᵀ / √K) V Wᵢ^V,      MultiHead(Q, K, V) = [head₁; …; head_H] W^O
+
+Two paths give the same numbers. The fast one is torch's `scaled_dot_product_attention`, which never shows the weights;
+the looking one is the three steps of attention in plain sight, and the only one on which the weights can be changed.
+
+Shapes: B sentences, T queries, S keys, D size of the model, H heads, K = D / H size of a head.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from regard.attention.attend import masked_softmax
+from regard.contract import Intervention, Kind, Trace
+
+
+class Heads(NamedTuple):
+    """Projected queries (B, H, T, K), and keys and values (B, H, S, K)."""
+
+    query: Tensor
+    keys: Tensor
+    values: Tensor
+
+
+@dataclass(frozen=True)
+class Seen:
+    """What the heads of one attention did; kept when somebody looks."""
+
+    kind: Kind
+    layer: int
+    heads: Heads
+    scores: Tensor  # (B, H, T, S)
+    allowed: Tensor | None  # (B or 1, 1, 1 or T, S) True where weight may fall; None: everywhere
+    weights: Tensor  # (B, H, T, S)
+    contexts: Tensor  # (B, H, T, K) of each head, before W^O
+
+    def traces(self) -> tuple[Trace, ...]:
+        """The arithmetic of each head; the queries (B, T) become rows N, one for each beam of a sentence."""
+        weighted = self.weights.unsqueeze(-1) * self.heads.values.unsqueeze(2)  # (B, H, T, S, K)
+        scores = self.scores if self.allowed is None else self.scores.masked_fill(~self.allowed, -torch.inf)
+        return tuple(
+            Trace(
+                kind=self.kind,
+                layer=self.layer,
+                head=head,
+                query=self.heads.query[:, head].flatten(0, 1),
+                scores=scores[:, head].flatten(0, 1),
+                weights=self.weights[:, head].flatten(0, 1),
+                weighted_values=weighted[:, head].flatten(0, 1),
+                context=self.contexts[:, head].flatten(0, 1),
+            )
+            for head in range(self.weights.size(1))
+        )
+
+
+class MultiHead(nn.Module):
+    """H heads over queries, keys and values that are projected from vectors of size D."""
+
+    def __init__(self, size: int, heads: int, kind: Kind, layer: int, *, bias: bool = False) -> None:
+        super().__init__()
+        self.size = size
+        self.heads = heads
+        self.kind: Kind = kind
+        self.layer = layer
+        # W^Q, W^K and W^V of all heads in one, so that self-attention is projected by one product.
+        self.weight = nn.Parameter(torch.empty(3 * size, size))
+        self.bias = nn.Parameter(torch.zeros(3 * size)) if bias else None
+        self.output = nn.Linear(size, size, bias=bias)
+        for part in (*self.weight.chunk(3), self.output.weight):
+            nn.init.xavier_uniform_(part)
+        if bias:
+            nn.init.zeros_(self.output.bias)
+
+    # --- projections: W^Q, W^K, W^V -----------------------------------------------------------------------------------
+
+    def project(self, inputs: Tensor) -> Heads:
+        """Queries, keys and values of the same inputs (B, T, D), for self-attention."""
+        return Heads(*self._split(functional.linear(inputs, self.weight, self.bias), 3))
+
+    def ask(self, inputs: Tensor) -> Tensor:
+        """Queries (B, H, T, K) of inputs (B, T, D)."""
+        bias = None if self.bias is None else self.bias[: self.size]
+        return self._split(functional.linear(inputs, self.weight[: self.size], bias), 1)[0]
+
+    def prepare(self, memory: Tensor) -> tuple[Tensor, Tensor]:
+        """Keys and values (B, H, S, K) of what the encoder leaves (B, S, D), once per sentence."""
+        bias = None if self.bias is None else self.bias[self.size :]
+        keys, values = self._split(functional.linear(memory, self.weight[self.size :], bias), 2)
+        return keys, values
+
+    def _split(self, projected: Tensor, parts: int) -> tuple[Tensor, ...]:
+        """From (B, T, parts · D) to `parts` of (B, H, T, K); views, nothing is copied."""
+        sentences, length = projected.shape[:2]
+        heads = projected.view(sentences, length, parts, self.heads, -1).transpose(1, 3)  # (B, H, parts, T, K)
+        return heads.unbind(2)
+
+    # --- attention ----------------------------------------------------------------------------------------------------
+
+    def must_look(self, intervention: Intervention | None) -> bool:
+        """Whether an intervention changes these weights, which the fast path cannot."""
+        return intervention is not None and intervention.touches(self.kind, self.layer)
+
+    def fast(self, heads: Heads, allowed: Tensor | None = None, *, causal: bool = False) -> Tensor:
+        """The result (B, T, D), by torch's fused kernel; `allowed` is (B, 1, 1, S)."""
+        contexts = functional.scaled_dot_product_attention(*heads, attn_mask=allowed, is_causal=causal)
+        return self.join(contexts)
+
+    def look(
+        self,
+        heads: Heads,
+        allowed: Tensor | None,
+        steps: Sequence[int],
+        intervention: Intervention | None = None,
+    ) -> Seen:
+        """Compare, normalise, aggregate; `steps` are the numbers of the T queries, counted from 0."""
+        query, keys, values = heads
+        scores = query @ keys.transpose(-1, -2) / math.sqrt(keys.size(-1))  # (B, H, T, S)
+        weights = scores.softmax(-1) if allowed is None else masked_softmax(scores, allowed)
+        if intervention is not None and self.must_look(intervention):
+            weights = self._edit(weights, steps, intervention)
+            if allowed is not None:  # an edit never looks at padding, at a banned position or ahead
+                weights = weights * allowed
+        return Seen(self.kind, self.layer, heads, scores, allowed, weights, weights @ values)
+
+    def join(self, contexts: Tensor) -> Tensor:
+        """[head₁; …; head_H] W^O, (B, T, D), of the heads' contexts (B, H, T, K)."""
+        joined: Tensor = self.output(contexts.transpose(1, 2).flatten(2))
+        return joined
+
+    def _edit(self, weights: Tensor, steps: Sequence[int], intervention: Intervention) -> Tensor:
+        edited = [
+            intervention.apply(weights[:, head], self.kind, self.layer, steps, head) for head in range(self.heads)
+        ]
+        return torch.stack(edited, 1)
