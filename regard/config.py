@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import re
 import tomllib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Literal, get_args
+from typing import Annotated, Any, ClassVar, Literal, TypeVar, get_args
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
@@ -32,13 +32,16 @@ class Settings(BaseModel):
 
 
 class ModelSettings(Settings):
-    """What all the models share."""
+    """What all the recurrent models share."""
 
     title: ClassVar[str]
     paper: ClassVar[str]
     published: ClassVar[str]
 
+    embedding_size: int = Field(256, ge=1, description="size of a word's vector")
+    hidden_size: int = Field(512, ge=1, description="size of a recurrent layer")
     dropout: float = Field(0.2, ge=0, lt=1, description="share of units dropped between layers while training")
+    layer_norm: bool = Field(False, description="normalise inside the recurrent cells (slower, steadier)")
     tie_embeddings: Literal["none", "target", "all"] = Field(
         "none",
         description="use the target embedding as output matrix (target), and as source embedding too (all)",
@@ -47,15 +50,7 @@ class ModelSettings(Settings):
     target_vectors: Path | None = Field(None, description="word2vec/GloVe text file that starts the target embedding")
 
 
-class RecurrentSettings(ModelSettings):
-    """What all the recurrent models share."""
-
-    embedding_size: int = Field(256, ge=1, description="size of a word's vector")
-    hidden_size: int = Field(512, ge=1, description="size of a recurrent layer")
-    layer_norm: bool = Field(False, description="normalise inside the recurrent cells (slower, steadier)")
-
-
-class Seq2SeqSettings(RecurrentSettings):
+class Seq2SeqSettings(ModelSettings):
     """The fixed vector: one vector carries the whole sentence."""
 
     title = "encoder-decoder with one fixed vector, no attention"
@@ -78,7 +73,7 @@ class Seq2SeqSettings(RecurrentSettings):
         return self
 
 
-class BahdanauSettings(RecurrentSettings):
+class BahdanauSettings(ModelSettings):
     """Attention computed from the previous decoder state, before the step."""
 
     title = "bidirectional GRU encoder, additive attention before each decoder step, maxout output"
@@ -93,7 +88,7 @@ class BahdanauSettings(RecurrentSettings):
     max_source_positions: int = Field(200, ge=1, description="rows of the location score")
 
 
-class LuongSettings(RecurrentSettings):
+class LuongSettings(ModelSettings):
     """Attention computed from the current decoder state, after the step."""
 
     title = "stacked LSTMs, every score, global or local attention after each step, input feeding"
@@ -124,7 +119,7 @@ class LuongSettings(RecurrentSettings):
         return self
 
 
-class GnmtSettings(RecurrentSettings):
+class GnmtSettings(ModelSettings):
     """Deep residual LSTMs with the bottom decoder layer as query."""
 
     title = "deep residual LSTMs, bidirectional first layer, additive attention from the bottom layer"
@@ -140,81 +135,13 @@ class GnmtSettings(RecurrentSettings):
     )
 
 
-class TransformerSettings(ModelSettings):
-    """Attention alone. The defaults are the base model of the paper."""
-
-    title = "multi-head attention in three uses, layer normalisation, sinusoidal positions"
-    paper = "Vaswani et al. 2017"
-    published = "WMT14 en-de 27.3, en-fr 38.1 BLEU (base; big: 28.4, 41.8)"
-
-    kind: Literal["transformer"] = "transformer"
-    hidden_size: int = Field(512, ge=2, description="d: size of word vectors and of every layer's output")
-    encoder_layers: int = Field(6, ge=1, le=64, description="depth of the encoder")
-    decoder_layers: int = Field(6, ge=1, le=64, description="depth of the decoder")
-    heads: int = Field(8, ge=1, description="heads of every attention; they share hidden_size evenly")
-    feedforward_size: int = Field(2048, ge=1, description="size of the inner layer of the feed-forward networks")
-    dropout: float = Field(0.1, ge=0, lt=1, description="share of units dropped after each sub-layer while training")
-    norm: Literal["post", "pre"] = Field(
-        "post",
-        description="normalise after adding the residual (the paper), or before each sub-layer and once at the end, "
-        "which trains at any depth and without a long warm-up",
-    )
-    activation: Literal["relu", "silu", "gelu"] = Field("relu", description="inside the feed-forward networks")
-    positions: Literal["interleaved", "halves"] = Field(
-        "interleaved",
-        description="how sines and cosines lie in a position: taking turns (the paper), or all sines first (Marian)",
-    )
-    attention_bias: bool = Field(False, description="biases in the projections of attention (Marian; not in the paper)")
-    output_bias: bool = Field(False, description="a bias for each word of the output (Marian; not in the paper)")
-    scale_embeddings: bool = Field(True, description="multiply word vectors by √hidden_size")
-    tie_embeddings: Literal["none", "target", "all"] = Field(
-        "all",
-        description="use the target embedding as output matrix (target), and as source embedding too "
-        "(all, the paper; needs text.joint)",
-    )
-    start_token: Literal["bos", "pad"] = Field(
-        "bos", description="the vector that decoding begins with: that of <s>, or that of padding (Marian)"
-    )
-    alignment_layer: int | None = Field(
-        None, ge=0, description="decoder layer, from 0, whose cross attention is the alignment (default: last but one)"
-    )
-    alignment_head: int | None = Field(
-        None, ge=0, description="head of that layer, from 0 (default: the mean of all its heads)"
-    )
-
-    @property
-    def embedding_size(self) -> int:
-        """Size of a word's vector."""
-        return self.hidden_size
-
-    @model_validator(mode="after")
-    def _sizes_fit(self) -> TransformerSettings:
-        if self.hidden_size % self.heads:
-            raise ValueError(
-                f"hidden_size = {self.hidden_size} is no multiple of heads = {self.heads}: change one of them"
-            )
-        if self.hidden_size % 2:
-            raise ValueError(f"hidden_size = {self.hidden_size} is odd: positions need a sine for every cosine")
-        if self.alignment_layer is not None and self.alignment_layer >= self.decoder_layers:
-            raise ValueError(
-                f"alignment_layer = {self.alignment_layer}, but the decoder's layers are 0 to {self.decoder_layers - 1}"
-            )
-        if self.alignment_head is not None and self.alignment_head >= self.heads:
-            raise ValueError(f"alignment_head = {self.alignment_head}, but there are the heads 0 to {self.heads - 1}")
-        return self
-
-
-ModelConfig = Annotated[
-    Seq2SeqSettings | BahdanauSettings | LuongSettings | GnmtSettings | TransformerSettings,
-    Field(discriminator="kind"),
-]
+ModelConfig = Annotated[Seq2SeqSettings | BahdanauSettings | LuongSettings | GnmtSettings, Field(discriminator="kind")]
 
 MODEL_SETTINGS: dict[str, type[ModelSettings]] = {
     "seq2seq": Seq2SeqSettings,
     "bahdanau": BahdanauSettings,
     "luong": LuongSettings,
     "gnmt": GnmtSettings,
-    "transformer": TransformerSettings,
 }
 
 # --- text, training, search ---------------------------------------------------------------------------------------
@@ -236,8 +163,8 @@ class TextSettings(Settings):
     max_length: int = Field(128, ge=1, description="pairs with more tokens on a side are skipped, and counted")
 
 
-class TrainingSettings(Settings):
-    """How a model learns."""
+class LoopSettings(Settings):
+    """How any model learns, whatever it learns from."""
 
     seed: int = Field(1, ge=0, lt=2**63, description="every random choice follows from it")
     epochs: float | None = Field(None, gt=0, description="stop after so many passes over the text")
@@ -246,8 +173,6 @@ class TrainingSettings(Settings):
         None,
         description='stop after so long: "90s", "10m", "1.5h"; turned into updates after a short warm-up',
     )
-    batch_tokens: int = Field(4096, ge=1, description="target tokens a batch may hold, padding included")
-    batch_sentences: int | None = Field(None, ge=1, description="and at most so many sentences")
     accumulate: int = Field(1, ge=1, description="batches whose gradients are added up for one update")
     optimizer: Literal["adam", "adamw", "sgd"] = Field("adam", description="the update rule")
     learning_rate: float = Field(1e-3, gt=0, description="the peak of the schedule")
@@ -262,16 +187,7 @@ class TrainingSettings(Settings):
     plateau_patience: int = Field(2, ge=0, description="plateau: after so many validations without a gain")
     clip_norm: float | None = Field(1.0, gt=0, description="the gradient's norm is cut to it")
     label_smoothing: float = Field(0.1, ge=0, lt=1, description="probability mass shared over the vocabulary")
-    scheduled_sampling: float = Field(
-        0.0,
-        ge=0,
-        le=1,
-        description="share of inputs that are the model's own words, reached by the last update",
-    )
     validate_every: int | None = Field(None, ge=1, description="updates between validations (default: each epoch)")
-    validation_bleu: bool = Field(True, description="also translate the validation set (greedily) and compute BLEU")
-    validation_sentences: int = Field(1000, ge=1, description="sentences that are translated for it, at most")
-    select_by: Literal["bleu", "loss"] = Field("bleu", description="what the best checkpoint is best at")
     patience: int | None = Field(None, ge=1, description="stop after so many validations without a gain")
     average: Literal["none", "last", "best"] = Field("none", description="average the weights of kept checkpoints")
     keep: int = Field(1, ge=1, le=50, description="checkpoints kept for averaging")
@@ -280,11 +196,31 @@ class TrainingSettings(Settings):
     save_every: float = Field(5.0, gt=0, description="minutes between checkpoints to resume from")
 
     @model_validator(mode="after")
-    def _ends(self) -> TrainingSettings:
+    def _ends(self) -> LoopSettings:
         if self.epochs is None and self.updates is None and self.budget is None:
             raise ValueError("training never ends: set at least one of epochs, updates and budget")
         if self.budget is not None:
             duration_seconds(self.budget)
+        return self
+
+
+class TrainingSettings(LoopSettings):
+    """How a model learns from text."""
+
+    batch_tokens: int = Field(4096, ge=1, description="target tokens a batch may hold, padding included")
+    batch_sentences: int | None = Field(None, ge=1, description="and at most so many sentences")
+    scheduled_sampling: float = Field(
+        0.0,
+        ge=0,
+        le=1,
+        description="share of inputs that are the model's own words, reached by the last update",
+    )
+    validation_bleu: bool = Field(True, description="also translate the validation set (greedily) and compute BLEU")
+    validation_sentences: int = Field(1000, ge=1, description="sentences that are translated for it, at most")
+    select_by: Literal["bleu", "loss"] = Field("bleu", description="what the best checkpoint is best at")
+
+    @model_validator(mode="after")
+    def _bleu_is_there(self) -> TrainingSettings:
         if not self.validation_bleu and self.select_by == "bleu":
             raise ValueError('select_by = "bleu" needs validation_bleu = true')
         return self
@@ -316,12 +252,23 @@ class SearchSettings(Settings):
         return self
 
 
-class Recipe(Settings):
-    """One reproducible experiment."""
+class AnyRecipe(Settings):
+    """One reproducible experiment, on text or on images."""
+
+    models: ClassVar[Mapping[str, type[Settings]]]  # the settings of each model.kind that it may have
 
     description: str = Field("", description="what it is, in one line")
     paper: str = Field("", description="where it comes from")
     published: str = Field("", description="the score that was published for it")
+    model: Settings
+    training: LoopSettings
+
+
+class Recipe(AnyRecipe):
+    """One reproducible experiment on text."""
+
+    models = MODEL_SETTINGS
+
     model: ModelConfig
     text: TextSettings = TextSettings()
     training: TrainingSettings
@@ -332,6 +279,9 @@ class Recipe(Settings):
         if self.model.tie_embeddings == "all" and not self.text.joint:
             raise ValueError('model.tie_embeddings = "all" needs text.joint = true: one vocabulary for both languages')
         return self
+
+
+AnyKind = TypeVar("AnyKind", bound=AnyRecipe)
 
 
 # --- reading ------------------------------------------------------------------------------------------------------
@@ -351,43 +301,50 @@ def recipe_folder() -> Path:
     return installed if installed.is_dir() else Path(__file__).parent.parent / "recipes"
 
 
-def recipe_names() -> list[str]:
-    """The names of the recipes that come with Regard."""
-    return sorted(path.stem for path in recipe_folder().glob("*.toml"))
+def recipe_names(shelf: str = "") -> list[str]:
+    """The names of the recipes that come with Regard; those on images are on the shelf "vision"."""
+    return sorted(path.stem for path in (recipe_folder() / shelf).glob("*.toml"))
 
 
 def load_recipe(name: str | Path, overrides: Sequence[str] = ()) -> Recipe:
     """The recipe of a name (`bahdanau`) or a file, with `table.key=value` overrides."""
-    path = _recipe_path(name)
+    table, path = read_recipe(name)
+    return check_as(Recipe, table, str(path), overrides)
+
+
+def read_recipe(name: str | Path, shelf: str = "") -> tuple[dict[str, Any], Path]:
+    """The unchecked table of a recipe by its name or file, and where it was found."""
+    path = _recipe_path(name, shelf)
     try:
-        table = tomllib.loads(path.read_text("utf-8"))
+        return tomllib.loads(path.read_text("utf-8")), path
     except IsADirectoryError:
         raise ConfigError(f"{path}: is a folder, not a recipe: name a .toml file.") from None
     except UnicodeDecodeError as error:
         raise ConfigError(f"{path}: is not UTF-8 text (byte {error.start}): a recipe is a TOML file.") from None
     except tomllib.TOMLDecodeError as error:
         raise ConfigError(f"{path}: is not valid TOML: {error}.") from None
-    for override in overrides:
-        _override(table, override)
-    return check_recipe(table, str(path))
 
 
 def check_recipe(table: dict[str, Any], where: str) -> Recipe:
     """The recipe of a parsed table, or one line about the first thing that is wrong with it."""
+    return check_as(Recipe, table, where)
+
+
+def check_as(kind: type[AnyKind], table: dict[str, Any], where: str, overrides: Sequence[str] = ()) -> AnyKind:
+    """The recipe of this kind in a parsed table, with `table.key=value` overrides put into it."""
+    for override in overrides:
+        _override(table, override, kind)
     try:
-        return Recipe.model_validate(table)
+        return kind.model_validate(table)
     except ValidationError as error:
-        raise ConfigError(f"{where}: {explain(error, Recipe, table)}") from None
+        raise ConfigError(f"{where}: {explain(error, kind, table)}") from None
 
 
-def with_overrides(recipe: Recipe, overrides: Sequence[str]) -> Recipe:
+def with_overrides(recipe: AnyKind, overrides: Sequence[str]) -> AnyKind:
     """The recipe with `table.key=value` overrides applied."""
     if not overrides:
         return recipe
-    table = recipe.model_dump(mode="json")
-    for override in overrides:
-        _override(table, override)
-    return check_recipe(table, "--set")
+    return check_as(type(recipe), recipe.model_dump(mode="json"), "--set", overrides)
 
 
 def explain(error: ValidationError, settings: type[BaseModel], table: dict[str, Any]) -> str:
@@ -395,7 +352,8 @@ def explain(error: ValidationError, settings: type[BaseModel], table: dict[str, 
     first = error.errors(include_url=False)[0]
     path = [str(part) for part in first["loc"]]
     # pydantic names the chosen member of the [model] union as an extra part of the path
-    if len(path) > 1 and path[0] == "model" and path[1] in MODEL_SETTINGS:
+    models = settings.models if issubclass(settings, AnyRecipe) else {}
+    if len(path) > 1 and path[0] == "model" and path[1] in models:
         del path[1]
     key = ".".join(path)
     if first["type"] == "extra_forbidden":
@@ -405,7 +363,7 @@ def explain(error: ValidationError, settings: type[BaseModel], table: dict[str, 
         return f"the key {key!r} is missing: add it."
     if first["type"] in ("union_tag_invalid", "union_tag_not_found"):
         kind = table.get("model", {}).get("kind") if isinstance(table.get("model"), dict) else None
-        return f"model.kind = {kind!r} is no model: {did_you_mean(str(kind), MODEL_SETTINGS)}"
+        return f"model.kind = {kind!r} is no model: {did_you_mean(str(kind), models)}"
     message = first["msg"].removeprefix("Value error, ")
     message = message[0].lower() + message[1:] if message[:5] == "Input" else message
     if first["type"] == "value_error":
@@ -413,18 +371,18 @@ def explain(error: ValidationError, settings: type[BaseModel], table: dict[str, 
     return f"{key} = {first['input']!r}: {message}."
 
 
-def _may_be_unset(path: list[str], table: dict[str, Any]) -> bool:
-    field = _settings_at(path[:-1], Recipe, table).model_fields.get(path[-1])
+def _may_be_unset(path: list[str], table: dict[str, Any], recipe: type[AnyRecipe]) -> bool:
+    field = _settings_at(path[:-1], recipe, table).model_fields.get(path[-1])
     return field is not None and type(None) in get_args(field.annotation)
 
 
 def _settings_at(path: list[str], settings: type[BaseModel], table: dict[str, Any]) -> type[BaseModel]:
     """The settings of a table of the recipe; where there is no such table, those that it would stand in."""
     for part in path:
-        if part == "model":
+        if part == "model" and issubclass(settings, AnyRecipe):
             model = table.get("model")
             kind = model.get("kind", "") if isinstance(model, dict) else ""
-            settings = MODEL_SETTINGS.get(kind, ModelSettings)
+            settings = settings.models.get(kind, Settings)
             continue
         if part not in settings.model_fields:
             break
@@ -434,17 +392,18 @@ def _settings_at(path: list[str], settings: type[BaseModel], table: dict[str, An
     return settings
 
 
-def _recipe_path(name: str | Path) -> Path:
+def _recipe_path(name: str | Path, shelf: str = "") -> Path:
     path = Path(name)
     if path.exists():
         return path
-    shipped = recipe_folder() / f"{path.stem if path.parent.name in ('', 'recipes') else path}.toml"
+    folder = recipe_folder() / shelf
+    shipped = folder / f"{path.stem if path.parent.name in ('', folder.name) else path}.toml"
     if path.suffix in ("", ".toml") and shipped.exists():
         return shipped
-    raise ConfigError(f"{name}: there is no such recipe or file: {did_you_mean(path.stem, recipe_names())}")
+    raise ConfigError(f"{name}: there is no such recipe or file: {did_you_mean(path.stem, recipe_names(shelf))}")
 
 
-def _override(table: dict[str, Any], override: str) -> None:
+def _override(table: dict[str, Any], override: str, recipe: type[AnyRecipe]) -> None:
     key, equals, text = override.partition("=")
     parts = key.strip().split(".")
     if not equals or not all(parts):
@@ -460,4 +419,4 @@ def _override(table: dict[str, Any], override: str) -> None:
             raise ConfigError(f"--set {override}: {part!r} is a value, not a table.")
         table = inner
     # TOML has no null: `none` unsets what may be unset, and is a word where it is one of the choices.
-    table[parts[-1]] = None if value == "none" and _may_be_unset(parts, whole) else value
+    table[parts[-1]] = None if value == "none" and _may_be_unset(parts, whole, recipe) else value

@@ -24,7 +24,7 @@ from typing import Any
 import numpy as np
 import safetensors
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from regard import __version__
 from regard.config import Recipe, check_recipe
@@ -216,7 +216,7 @@ def _short(error: Exception) -> str:
 # --- weights ------------------------------------------------------------------------------------------------------
 
 
-def model_tensors(model: Model) -> dict[str, Tensor]:
+def model_tensors(model: nn.Module) -> dict[str, Tensor]:
     """The parameters and saved buffers of a model by name, a shared one once, under its first name."""
     seen: set[int] = set()
     tensors: dict[str, Tensor] = {}
@@ -228,7 +228,7 @@ def model_tensors(model: Model) -> dict[str, Tensor]:
 
 
 @torch.no_grad()
-def load_tensors(model: Model, tensors: Mapping[str, Tensor], where: Path | str) -> None:
+def load_tensors(model: nn.Module, tensors: Mapping[str, Tensor], where: Path | str) -> None:
     """Copy tensors into a model, which must have the same names and shapes."""
     own = model_tensors(model)
     remedy = f"config.json and the weights do not belong together; {RESTORE}"

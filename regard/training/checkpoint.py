@@ -21,10 +21,9 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.optim import Optimizer
 
-from regard.contract import Model
 from regard.errors import ModelFolderError
 from regard.files import sync_folder, write_json, write_tensors
 from regard.folder import load_tensors, model_tensors, read_json, read_tensors
@@ -101,7 +100,7 @@ class Checkpoints:
         found = sorted(path for path in self.folder.glob("checkpoint-*") if _NAME.fullmatch(path.name))
         return found[-1] if found else None
 
-    def save(self, state: State, model: Model, optimizer: Optimizer, machine: Mapping[str, str | int]) -> None:
+    def save(self, state: State, model: nn.Module, optimizer: Optimizer, machine: Mapping[str, str | int]) -> None:
         """Write a checkpoint beside the last one, rename it, and clear away what it replaces."""
         latest = self.latest()
         number = int(latest.name.removeprefix("checkpoint-")) + 1 if latest else 1
@@ -120,7 +119,7 @@ class Checkpoints:
             raise
         self._clear(final, state)
 
-    def load(self, model: Model, optimizer: Optimizer) -> tuple[State, dict[str, str | int]]:
+    def load(self, model: nn.Module, optimizer: Optimizer) -> tuple[State, dict[str, str | int]]:
         """Put the newest checkpoint into model and optimizer; return its state and the machine it came from."""
         path = self.latest()
         if path is None:
@@ -132,7 +131,7 @@ class Checkpoints:
         self._clear(path, state)
         return state, record["machine"]
 
-    def keep_weights(self, snapshot: Snapshot, model: Model) -> None:
+    def keep_weights(self, snapshot: Snapshot, model: nn.Module) -> None:
         """Write the weights of a validation."""
         write_tensors(self.folder / snapshot.file, model_tensors(model))
 
@@ -150,7 +149,7 @@ class Checkpoints:
                 path.unlink(missing_ok=True)
 
 
-def optimizer_tensors(model: Model, optimizer: Optimizer) -> dict[str, Tensor]:
+def optimizer_tensors(model: nn.Module, optimizer: Optimizer) -> dict[str, Tensor]:
     """The optimizer's state by parameter name: `name|exp_avg` and so on."""
     return {
         f"{name}{_SEPARATOR}{key}": torch.as_tensor(value)
@@ -159,7 +158,7 @@ def optimizer_tensors(model: Model, optimizer: Optimizer) -> dict[str, Tensor]:
     }
 
 
-def load_optimizer(model: Model, optimizer: Optimizer, tensors: Mapping[str, Tensor]) -> None:
+def load_optimizer(model: nn.Module, optimizer: Optimizer, tensors: Mapping[str, Tensor]) -> None:
     """Put the state by parameter name back."""
     parameters = dict(model.named_parameters())
     for label, tensor in tensors.items():

@@ -12,11 +12,10 @@ import numpy as np
 import torch
 from torch.optim import Optimizer
 
-from regard.config import TrainingSettings, duration_seconds
-from regard.contract import Batch, Model
+from regard.config import LoopSettings, duration_seconds
+from regard.contract import Batch, Predictor
 from regard.errors import TrainingError
 from regard.process import Machine
-from regard.text.batches import BatchPlan
 from regard.training.checkpoint import Checkpoints, Snapshot, State
 from regard.training.interrupt import Interrupted, Interrupts
 from regard.training.loss import Loss, backward, predictions
@@ -26,10 +25,9 @@ from regard.training.schedule import (
     MEASURE_FROM,
     MEASURE_UNTIL,
     learning_rate,
-    sampling_share,
     updates_in_budget,
 )
-from regard.training.validation import Validation, Validator
+from regard.training.task import Measured, Plan, Task, Validates
 
 
 @dataclass
@@ -37,11 +35,12 @@ class Run:
     """Everything one training needs."""
 
     out: Path
-    settings: TrainingSettings
-    model: Model
+    task: Task[object]
+    settings: LoopSettings
+    model: Predictor
     optimizer: Optimizer
-    plan: BatchPlan
-    validator: Validator | None
+    plan: Plan
+    validator: Validates | None
     state: State
     checkpoints: Checkpoints
     machine: Machine
@@ -54,7 +53,7 @@ class Run:
 def learn(run: Run) -> None:
     """Train from the run's state to its end: its last update, or patience that is over.
 
-    The order of the text follows from (seed, epoch), and all random numbers of an update from (seed, update), so
+    The order of the examples follows from (seed, epoch), and all random numbers of an update from (seed, update), so
     a run that is resumed from a checkpoint does what the unbroken one does, bit for bit.
     """
     settings, model, state = run.settings, run.model, run.state
@@ -80,7 +79,7 @@ def learn(run: Run) -> None:
         batches = [stream.next() for _ in range(settings.accumulate)]
         tokens = sum(batch.target_tokens for batch in batches)
         rate = learning_rate(settings, number, state.total, state.plateau)
-        share = sampling_share(settings, number, state.total)
+        share = run.task.share_of_own_words(number, state.total)
         torch.manual_seed(seed_of(settings.seed, number))
 
         run.optimizer.zero_grad(set_to_none=True)
@@ -111,20 +110,20 @@ def learn(run: Run) -> None:
 class Stream:
     """The batches of one epoch after another, from a given place on."""
 
-    def __init__(self, plan: BatchPlan, epoch: int, position: int) -> None:
+    def __init__(self, plan: Plan, epoch: int, position: int) -> None:
         self.plan = plan
         self.epoch = epoch
         self.position = position
-        self._indices = plan.epoch(epoch)
-        self.batches_per_epoch = len(self._indices)
+        self._items = plan.epoch(epoch)
+        self.batches_per_epoch = len(self._items)
 
     def next(self) -> Batch:
         """The next batch; epoch and position then stand behind it."""
-        batch = self.plan.batch(self._indices[self.position])
+        batch = self.plan.batch(self._items[self.position])
         self.position += 1
-        if self.position == len(self._indices):
+        if self.position == len(self._items):
             self.epoch, self.position = self.epoch + 1, 0
-            self._indices = self.plan.epoch(self.epoch)
+            self._items = self.plan.epoch(self.epoch)
         return batch
 
 
@@ -139,7 +138,7 @@ class Pace:
         if len(self._noted) < MEASURE_UNTIL:
             self._noted.append((seconds, tokens))
 
-    def is_known(self, settings: TrainingSettings, state: State) -> bool:
+    def is_known(self, settings: LoopSettings, state: State) -> bool:
         """Whether enough was measured, or so much time is gone that it has to be."""
         assert settings.budget is not None
         return len(self._noted) == MEASURE_UNTIL or state.seconds > duration_seconds(settings.budget) / 4
@@ -156,7 +155,7 @@ def seed_of(seed: int, update: int) -> int:
 
 
 def add_gradient(
-    model: Model, batch: Batch, settings: TrainingSettings, total_tokens: int, share: float, device: torch.device
+    model: Predictor, batch: Batch, settings: LoopSettings, total_tokens: int, share: float, device: torch.device
 ) -> Loss:
     """Run the model over a batch, forwards and backwards."""
     mixed = torch.autocast(device.type, torch.bfloat16, enabled=settings.precision == "bfloat16")
@@ -168,7 +167,7 @@ def add_gradient(
 
 
 @torch.no_grad()
-def with_own_words(model: Model, batch: Batch, share: float) -> Batch:
+def with_own_words(model: Predictor, batch: Batch, share: float) -> Batch:
     """Scheduled sampling: put the model's own word in place of the gold one at a random share of the inputs.
 
     In two passes: the first, with gold inputs, finds the word the model would say at each position, the second
@@ -192,7 +191,7 @@ def plan_end(run: Run, batches_per_epoch: int) -> None:
         run.state.total = asked
 
 
-def updates_asked(settings: TrainingSettings, batches_per_epoch: int) -> int | None:
+def updates_asked(settings: LoopSettings, batches_per_epoch: int) -> int | None:
     """The last update that `updates` and `epochs` allow."""
     limits = [] if settings.updates is None else [settings.updates]
     if settings.epochs is not None:
@@ -205,9 +204,7 @@ def spend_budget(run: Run, seconds_per_token: float, batches_per_epoch: int) -> 
     settings, state = run.settings, run.state
     assert settings.budget is not None
     seconds_per_update = seconds_per_token * state.tokens / state.update
-    # A validation runs forwards only (a third of an update's work) and translates (as much as an update, say).
-    validator = run.validator
-    tokens = 0.0 if validator is None else validator.loss_tokens * (1 / 3 + bool(validator.pairs))
+    tokens = 0.0 if run.validator is None else run.validator.cost_tokens
     every = settings.validate_every or batches_per_epoch / settings.accumulate
     left = duration_seconds(settings.budget) - state.seconds
     more = updates_in_budget(left, seconds_per_update, tokens * seconds_per_token, every)
@@ -239,8 +236,8 @@ def validate(run: Run) -> None:
     snapshot = Snapshot(state.update, None)
     if run.validator is not None:
         result = run.validator(run.model, stop_if_asked(run))
-        snapshot = Snapshot(state.update, result.score(settings), result.loss)
-        note_gain(settings, state, result.score(settings), result.loss)
+        snapshot = Snapshot(state.update, result.score, result.loss)
+        note_gain(settings, state, result.score, result.loss)
         if state.best_update == state.update:
             state.best_validation = result.to_dict()
         report_validation(run, result)
@@ -252,7 +249,7 @@ def validate(run: Run) -> None:
     state.seconds += time.perf_counter() - started
 
 
-def note_gain(settings: TrainingSettings, state: State, score: float, loss: float) -> None:
+def note_gain(settings: LoopSettings, state: State, score: float, loss: float) -> None:
     """Compare with the best so far; stalled validations lower the plateau's rate and use up patience.
 
     A lower loss at the same score makes a better checkpoint, but is no gain that training would go on for.
@@ -271,7 +268,7 @@ def note_gain(settings: TrainingSettings, state: State, score: float, loss: floa
     state.stopped_early = settings.patience is not None and state.stale >= settings.patience
 
 
-def worth_keeping(settings: TrainingSettings, snapshots: list[Snapshot]) -> list[Snapshot]:
+def worth_keeping(settings: LoopSettings, snapshots: list[Snapshot]) -> list[Snapshot]:
     """The last ones, the best ones, or the single best, oldest first."""
     keep = 1 if settings.average == "none" else settings.keep
     if settings.average == "last":
@@ -291,7 +288,7 @@ def stop_if_asked(run: Run) -> Callable[[], None]:
     return check
 
 
-def report_validation(run: Run, result: Validation) -> None:
+def report_validation(run: Run, result: Measured) -> None:
     """Tell the user and the log."""
     state = run.state
     run.log.write("validation", state.update, {"epoch": state.epoch, **result.to_dict()})
@@ -304,14 +301,14 @@ def report_validation(run: Run, result: Validation) -> None:
 def write_log(run: Run, rate: float, norm: float) -> None:
     """A line about the updates since the last one."""
     state = run.state
-    likelihood = state.window_likelihood / state.window_tokens
+    unit, likelihood = run.task.unit, state.window_likelihood / state.window_tokens
     record = {
         "epoch": state.epoch,
         "loss": state.window_loss / state.window_tokens,
-        "perplexity": math.exp(min(likelihood, 700.0)),
+        **({"perplexity": math.exp(min(likelihood, 700.0))} if unit == "tokens" else {}),
         "learning_rate": rate,
         "gradient_norm": norm,
-        "tokens_per_second": state.window_tokens / state.window_seconds,
+        f"{unit}_per_second": state.window_tokens / state.window_seconds,
         "seconds": state.seconds,
     }
     state.window_loss = state.window_likelihood = state.window_seconds = 0.0
@@ -329,7 +326,7 @@ def save_and_stop(run: Run) -> None:
     """Save and leave, with a sentence that says how to go on."""
     save(run)
     raise Interrupted(
-        f"stopped after update {run.state.update}, and saved. Go on with: regard train --resume {run.out}", True
+        f"stopped after update {run.state.update}, and saved. Go on with: {run.task.command} --resume {run.out}", True
     )
 
 
@@ -343,7 +340,7 @@ def refuse_update(run: Run, batches: list[Batch], loss: float, norm: float) -> N
     more = f" and {len(indices) - 10} more" if len(indices) > 10 else ""
     what = f"the loss is {loss}" if not math.isfinite(loss) else f"the gradient's norm is {norm}"
     raise TrainingError(
-        f"update {run.state.update + 1}: {what}, in the batch of the sentence pairs {named}{more} (counted from 0, "
-        f"without the skipped ones); the last good state is kept in {run.checkpoints.folder}: lower the rate, as in "
-        f"`regard train --resume {run.out} --set training.learning_rate={run.settings.learning_rate / 3:.1g}`."
+        f"update {run.state.update + 1}: {what}, in the batch of the {run.task.examples} {named}{more} (counted from "
+        f"0, without the skipped ones); the last good state is kept in {run.checkpoints.folder}: lower the rate, as in "
+        f"`{run.task.command} --resume {run.out} --set training.learning_rate={run.settings.learning_rate / 3:.1g}`."
     )

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import torch
+from torch import nn
 from torch.optim import SGD, Adam, AdamW, Optimizer
 
-from regard.config import TrainingSettings
-from regard.contract import Model
+from regard.config import LoopSettings
 
 
-def build_optimizer(model: Model, settings: TrainingSettings) -> Optimizer:
+def build_optimizer(model: nn.Module, settings: LoopSettings) -> Optimizer:
     """The optimizer of the settings over all parameters that learn."""
     parameters = [parameter for parameter in model.parameters() if parameter.requires_grad]
     rate, decay = settings.learning_rate, settings.weight_decay
@@ -26,7 +26,7 @@ def set_learning_rate(optimizer: Optimizer, rate: float) -> None:
         group["lr"] = rate
 
 
-def clip(model: Model, limit: float | None) -> float:
+def clip(model: nn.Module, limit: float | None) -> float:
     """Cut the gradient to the norm `limit`, and return the norm that it had."""
     norm = torch.nn.utils.clip_grad_norm_(model.parameters(), float("inf") if limit is None else limit)
     return float(norm)

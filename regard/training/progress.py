@@ -7,6 +7,7 @@ import json
 import math
 import sys
 import time
+from collections.abc import Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Protocol
@@ -19,7 +20,10 @@ from rich.text import Text
 from regard.errors import ConfigError
 from regard.files import write_bytes
 from regard.training.checkpoint import State
-from regard.training.validation import Validation
+from regard.training.task import Measured
+
+# what a validation may have measured beside the loss, and how it is told
+QUALITIES = {"perplexity": "perplexity {:.2f}", "bleu": "BLEU {:.1f}", "accuracy": "accuracy {:.2%}"}
 
 
 class Reporter(Protocol):
@@ -32,12 +36,12 @@ class Reporter(Protocol):
         """What is being done before the first update, now and then."""
 
     def updated(self, state: State, loss: float, rate: float, speed: float) -> None:
-        """After each update: the loss per token, the learning rate, target tokens per second."""
+        """After each update: the loss per token, the learning rate, target tokens (or images) per second."""
 
     def logged(self, state: State, record: dict[str, Any]) -> None:
         """After each line of the log."""
 
-    def validated(self, state: State, result: Validation, best: bool) -> None:
+    def validated(self, state: State, result: Measured, best: bool) -> None:
         """After each validation."""
 
     def close(self) -> None:
@@ -59,7 +63,7 @@ class Silent:
     def logged(self, state: State, record: dict[str, Any]) -> None:
         """Nothing."""
 
-    def validated(self, state: State, result: Validation, best: bool) -> None:
+    def validated(self, state: State, result: Measured, best: bool) -> None:
         """Nothing."""
 
     def close(self) -> None:
@@ -68,6 +72,9 @@ class Silent:
 
 class Lines(Silent):
     """Plain lines on stderr, for files and pipes."""
+
+    def __init__(self, unit: str = "tokens") -> None:
+        self.unit = unit
 
     def say(self, line: str) -> None:
         """Print the remark."""
@@ -79,11 +86,11 @@ class Lines(Silent):
         left = time_left(state)
         self.say(
             f"update {state.update}{last}  epoch {state.epoch + 1}  loss {record['loss']:.3f}  "
-            f"perplexity {record['perplexity']:.2f}  {record['tokens_per_second']:,.0f} tokens/s  "
+            f"{qualities(record)}{record[f'{self.unit}_per_second']:,.0f} {self.unit}/s  "
             f"rate {record['learning_rate']:.2e}" + (f"  left {left}" if left else "")
         )
 
-    def validated(self, state: State, result: Validation, best: bool) -> None:
+    def validated(self, state: State, result: Measured, best: bool) -> None:
         """Print the result."""
         self.say(validation_line(state, result, best))
 
@@ -91,7 +98,8 @@ class Lines(Silent):
 class Live(Silent):
     """A bar with loss, speed and time left, on a terminal."""
 
-    def __init__(self, console: Console | None = None) -> None:
+    def __init__(self, console: Console | None = None, unit: str = "tokens") -> None:
+        self.unit = unit
         self.console = console or Console(stderr=True)
         self.bar = Progress(
             TextColumn("{task.fields[what]}"),
@@ -103,7 +111,7 @@ class Live(Silent):
             expand=True,
         )
         self.task = self.bar.add_task("", total=None, what="", numbers="", left="", visible=False)
-        self.bleu = ""
+        self.headline = ""
         self.bar.start()
 
     def say(self, line: str) -> None:
@@ -116,7 +124,8 @@ class Live(Silent):
 
     def updated(self, state: State, loss: float, rate: float, speed: float) -> None:
         """Move the bar."""
-        numbers = f"loss {loss:.2f} ppl {_exp(loss):.1f} {speed:,.0f} tok/s lr {rate:.1e}{self.bleu}"
+        pace = f"ppl {_exp(loss):.1f} {speed:,.0f} tok/s" if self.unit == "tokens" else f"{speed:,.0f} {self.unit}/s"
+        numbers = f"loss {loss:.2f} {pace} lr {rate:.1e}{self.headline}"
         self.bar.update(
             self.task,
             completed=state.update,
@@ -127,10 +136,11 @@ class Live(Silent):
             left=f"{time_left(state)} left" if time_left(state) else "measuring",
         )
 
-    def validated(self, state: State, result: Validation, best: bool) -> None:
-        """Print the result above the bar, and keep BLEU in it."""
-        if result.bleu is not None:
-            self.bleu = f" BLEU {result.bleu:.1f}"
+    def validated(self, state: State, result: Measured, best: bool) -> None:
+        """Print the result above the bar, and keep its quality in it."""
+        quality = qualities({**result.to_dict(), "perplexity": None})
+        if quality:
+            self.headline = f" {quality.rstrip()}"
         self.say(validation_line(state, result, best))
 
     def close(self) -> None:
@@ -143,19 +153,23 @@ class _Left(ProgressColumn):
         return Text(task.fields["left"], style="cyan")
 
 
-def choose_reporter(progress: bool) -> Reporter:
+def choose_reporter(progress: bool, unit: str = "tokens") -> Reporter:
     """A bar where stderr is a terminal, lines elsewhere, nothing if it was not asked for."""
     if not progress:
         return Silent()
-    return Live() if sys.stderr.isatty() else Lines()
+    return Live(unit=unit) if sys.stderr.isatty() else Lines(unit)
 
 
-def validation_line(state: State, result: Validation, best: bool) -> str:
+def validation_line(state: State, result: Measured, best: bool) -> str:
     """The result of a validation in one line."""
-    bleu = "" if result.bleu is None else f"  BLEU {result.bleu:.1f}"
-    return f"validation at update {state.update}: loss {result.loss:.3f}  perplexity {result.perplexity:.2f}{bleu}" + (
-        "  (best so far)" if best else ""
-    )
+    remark = "(best so far)" if best else ""
+    line = f"validation at update {state.update}: loss {result.loss:.3f}  {qualities(result.to_dict())}{remark}"
+    return line.rstrip()
+
+
+def qualities(values: Mapping[str, Any]) -> str:
+    """What was measured beside the loss, each with two blanks after it."""
+    return "".join(f"{form.format(values[key])}  " for key, form in QUALITIES.items() if values.get(key) is not None)
 
 
 def time_left(state: State) -> str:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import math
 
-from regard.config import TrainingSettings
+from regard.config import LoopSettings, TrainingSettings
 
 # The first updates are slower (memory is fetched, kernels are chosen), so the speed is measured after them.
 MEASURE_FROM = 5
 MEASURE_UNTIL = 25
 
 
-def learning_rate(settings: TrainingSettings, update: int, total: int | None, plateau: float = 1.0) -> float:
+def learning_rate(settings: LoopSettings, update: int, total: int | None, plateau: float = 1.0) -> float:
     """The rate of update 1, 2, …, `total`; `plateau` is the factor that stalled validations have earned.
 
     All schedules rise linearly over the warm-up. While a budget is still being measured, `total` is None and the

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import torch
 
@@ -31,15 +31,17 @@ class Validation:
     tokens: int
     bleu: float | None = None
     signature: str | None = None
+    select_by: Literal["bleu", "loss"] = "bleu"
 
     @property
     def perplexity(self) -> float:
         """exp(loss), infinite when it exceeds a float."""
         return perplexity(-self.loss * self.tokens, self.tokens)
 
-    def score(self, settings: TrainingSettings) -> float:
+    @property
+    def score(self) -> float:
         """What checkpoints are compared by; higher is better."""
-        return self.bleu if settings.select_by == "bleu" and self.bleu is not None else -self.loss
+        return self.bleu if self.select_by == "bleu" and self.bleu is not None else -self.loss
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values for the log and metrics.json."""
@@ -67,8 +69,10 @@ class Validator:
         self.plan = plan
         self.pairs = spread(pairs, settings.validation_sentences) if settings.validation_bleu else []
         self.tokenizers = tokenizers
+        self.select_by = settings.select_by
         self.device = device
-        self.loss_tokens = int(corpus.target_lengths.sum())
+        # Forwards only, for the loss, is a third of an update's work; translating is as much as an update, say.
+        self.cost_tokens = int(corpus.target_lengths.sum()) * (1 / 3 + bool(self.pairs))
 
     def __call__(self, model: Model, between: Callable[[], None] = lambda: None) -> Validation:
         """Validate; `between` is called between batches and may raise to break off."""
@@ -77,14 +81,14 @@ class Validator:
         try:
             loss, tokens = self._loss(model, between)
             if not self.pairs:
-                return Validation(loss, tokens)
+                return Validation(loss, tokens, select_by=self.select_by)
             hypotheses = self.translate(model, between)
         finally:
             model.train(training)
         references = [pair.target for pair in self.pairs]
         bleu = corpus_scores(hypotheses, references, metrics=("bleu",), tokenize="auto")["bleu"]
         # Rounded, so that two perfect scores are equal.
-        return Validation(loss, tokens, round(bleu.value, 6), bleu.signature)
+        return Validation(loss, tokens, round(bleu.value, 6), bleu.signature, self.select_by)
 
     @torch.inference_mode()
     def _loss(self, model: Model, between: Callable[[], None]) -> tuple[float, int]:

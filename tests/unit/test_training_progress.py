@@ -68,10 +68,7 @@ def test_a_live_bar_on_a_terminal() -> None:
 
 
 def test_a_validation_is_compared_by_what_was_asked() -> None:
-    from regard.config import TrainingSettings
-
-    result = Validation(loss=2.0, tokens=5, bleu=30.0, signature="s")
-    assert result.score(TrainingSettings(updates=1)) == 30.0
-    assert result.score(TrainingSettings(updates=1, select_by="loss")) == -2.0
-    assert Validation(2.0, 5).score(TrainingSettings(updates=1)) == -2.0
+    assert Validation(2.0, 5, bleu=30.0, signature="s").score == 30.0
+    assert Validation(2.0, 5, bleu=30.0, signature="s", select_by="loss").score == -2.0
+    assert Validation(2.0, 5).score == -2.0
     assert "perplexity" not in Validation(1e4, 5).to_dict()

@@ -1,0 +1,174 @@
+"""One training from its first checkpoint to its model folder, for any task: starting, resuming, cleaning up."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import TypeVar
+
+import torch
+from torch.optim import Optimizer
+
+from regard.config import LoopSettings
+from regard.contract import Predictor
+from regard.errors import ModelFolderError, TrainingError
+from regard.folder import METRICS, holds_model, read_json, remove_all
+from regard.process import this_machine
+from regard.training.checkpoint import Checkpoints, State
+from regard.training.finish import choose_weights, farewell, training_metrics
+from regard.training.interrupt import Interrupts
+from regard.training.loop import Run, learn, save
+from regard.training.optimizer import build_optimizer
+from regard.training.progress import Log, Reporter
+from regard.training.task import Task
+
+Learned = TypeVar("Learned")
+
+
+class Session:
+    """One call of `train`; `opened` makes one."""
+
+    def __init__(
+        self, out: Path, device: torch.device, reporter: Reporter, interrupts: Interrupts, tensorboard: bool
+    ) -> None:
+        self.out = out
+        self.folder = out / "training"
+        self.device = device
+        self.reporter = reporter
+        self.interrupts = interrupts
+        self.tensorboard = tensorboard
+
+    @classmethod
+    @contextmanager
+    def opened(
+        cls, out: Path, device: torch.device, reporter: Reporter, tensorboard: bool = False
+    ) -> Iterator[Session]:
+        """A session that leaves nothing behind if it ends before there is anything to resume."""
+        try:
+            with Interrupts() as interrupts, own_random_numbers(device), _tidy(out, interrupts):
+                yield cls(out, device, reporter, interrupts, tensorboard)
+        finally:
+            reporter.close()
+
+    def start(self, prepare: Callable[[Path], Predictor], reopen: Callable[[Path], Task[Learned]]) -> Learned:
+        """A new training.
+
+        `prepare` checks all data, writes what resuming needs into a folder and returns the model with its first
+        weights; `reopen` reads the task from that folder, here and when it is resumed.
+        """
+        fresh = self.out / ".training.part"
+        shutil.rmtree(fresh, ignore_errors=True)
+        model = prepare(fresh).to(self.device)
+        # What may be overwritten goes only now, when the new one can begin.
+        remove_all(self.out)
+        fresh.rename(self.folder)
+        task = reopen(self.folder)
+        return self.learn(task, model, build_optimizer(model, task.settings), State())
+
+    def resume(self, reopen: Callable[[Path], Task[Learned]], overrides: Sequence[str]) -> Learned:
+        """Go on with the training in `out`."""
+        before = reopen(self.folder)
+        task = before.changed(overrides)
+        model = task.build().to(self.device)
+        optimizer = build_optimizer(model, task.settings)
+        state = self._load(model, optimizer)
+        if _ends(before.settings) != _ends(task.settings):
+            state.total, state.stopped_early = None, False
+        elif self._is_written(state):
+            raise ModelFolderError(
+                f"{self.out}: its training is finished (update {state.update}): to train longer, "
+                f"add --set training.updates={2 * state.update}, or start another with --from {self.out}."
+            )
+        if task.recipe != before.recipe:
+            task.save_recipe(self.folder)
+        self.reporter.say(f"going on after update {state.update}")
+        return self.learn(task, model, optimizer, state)
+
+    def _is_written(self, state: State) -> bool:
+        """Whether the model of this very state is in `out`; a crash may have come between the two."""
+        if not (state.stopped_early or state.update == state.total) or not holds_model(self.out):
+            return False
+        return read_json(self.out / METRICS).get("updates") == state.update
+
+    def _load(self, model: Predictor, optimizer: Optimizer) -> State:
+        state, machine = Checkpoints(self.folder).load(model, optimizer)
+        differences = this_machine(str(self.device)).differences(machine)
+        if differences:
+            self.reporter.say(f"warning: not the same machine ({differences}): the last bits will differ.")
+        return state
+
+    def learn(self, task: Task[Learned], model: Predictor, optimizer: Optimizer, state: State) -> Learned:
+        """Run the loop and write the model folder."""
+        tensorboard = self.out / "tensorboard" if self.tensorboard else None
+        with Log(self.out / "log.jsonl", state.update, tensorboard) as log:
+            run = Run(
+                out=self.out,
+                task=task,
+                settings=task.settings,
+                model=model,
+                optimizer=optimizer,
+                plan=task.plan(),
+                validator=task.validator(self.device),
+                state=state,
+                checkpoints=Checkpoints(self.folder),
+                machine=this_machine(str(self.device)),
+                device=self.device,
+                reporter=self.reporter,
+                log=log,
+                interrupts=self.interrupts,
+            )
+            if not state.update:
+                save(run)
+            self.interrupts.nothing_to_save = False
+            with _saying_what_is_safe(run):
+                learn(run)
+                save(run)
+                valid = choose_weights(run)
+                learned = task.finish(run, training_metrics(run, valid))
+                log.write("finished", state.update, {"seconds": state.seconds})
+                self.reporter.say(farewell(run, valid))
+                return learned
+
+
+def _ends(settings: LoopSettings) -> tuple[object, ...]:
+    """The settings that say when training ends."""
+    return settings.updates, settings.epochs, settings.budget, settings.patience
+
+
+@contextmanager
+def own_random_numbers(device: torch.device) -> Iterator[None]:
+    """Training seeds torch's generator at each update; the caller's stream of numbers goes on untouched."""
+    with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
+        yield
+
+
+@contextmanager
+def _saying_what_is_safe(run: Run) -> Iterator[None]:
+    """A full or broken disk: the checkpoint before it is whole, so training can go on from there."""
+    try:
+        yield
+    except OSError as error:
+        raise TrainingError(
+            f"{error.filename or run.out}: cannot be written at update {run.state.update} ({error.strerror}); the "
+            f"checkpoint before it is safe: mend that, then `{run.task.command} --resume {run.out}`."
+        ) from error
+
+
+@contextmanager
+def _tidy(out: Path, interrupts: Interrupts) -> Iterator[None]:
+    """Leave nothing behind if it ends before there is anything to resume."""
+    new = [path for path in (out / "training", out, *out.parents) if not path.exists()]
+    try:
+        yield
+    except BaseException:
+        shutil.rmtree(out / ".training.part", ignore_errors=True)
+        if interrupts.nothing_to_save and out / "training" in new:
+            shutil.rmtree(out / "training", ignore_errors=True)
+            if out in new:
+                (out / "log.jsonl").unlink(missing_ok=True)
+            for folder in new[1:]:
+                with suppress(OSError):  # somebody else may have put something there
+                    folder.rmdir()
+        raise

@@ -1,0 +1,101 @@
+"""What a training is about: the seam between the loop, which knows no text and no images, and what is learned.
+
+The loop and the session that starts and resumes it are the same for translating, classifying and captioning. A Task
+says what differs: the batches, the model, how well it does, and the folder that is written in the end.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Protocol, Self, TypeVar
+
+import torch
+
+from regard.config import AnyRecipe, LoopSettings
+from regard.contract import Batch, Predictor
+
+if TYPE_CHECKING:
+    from regard.training.loop import Run
+
+Learned = TypeVar("Learned", covariant=True)
+
+
+class Plan(Protocol):
+    """Which examples are learned together, epoch by epoch; the same for the same seed and epoch, always."""
+
+    def epoch(self, number: int) -> Sequence[Any]:
+        """One item for each batch of an epoch."""
+
+    def batch(self, item: Any, /) -> Batch:
+        """The tensors of an item; the same whenever they are asked for."""
+
+
+class Measured(Protocol):
+    """The result of a validation."""
+
+    @property
+    def loss(self) -> float:
+        """Per token or image, natural logarithm, without smoothing."""
+
+    @property
+    def score(self) -> float:
+        """What checkpoints are compared by; higher is better."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values for the log, metrics.json and the line a person reads (see `progress.QUALITIES`)."""
+
+
+class Validates(Protocol):
+    """A validation set, ready to be used again and again."""
+
+    @property
+    def cost_tokens(self) -> float:
+        """The work of one validation, as tokens (or images) of training."""
+
+    def __call__(self, model: Any, between: Callable[[], None], /) -> Measured:
+        """Validate; `between` is called between batches and may raise to break off."""
+
+
+class Task(ABC, Generic[Learned]):
+    """One thing to learn, as it lies in OUT/training; `Learned` is what the training returns."""
+
+    unit: ClassVar[str] = "tokens"  # what the loss is an average over
+    examples: ClassVar[str] = "sentence pairs"  # what a batch is made of
+    command: ClassVar[str] = "regard train"  # what is typed to go on
+
+    recipe: AnyRecipe
+
+    @property
+    def settings(self) -> LoopSettings:
+        """How to learn."""
+        return self.recipe.training
+
+    @abstractmethod
+    def build(self) -> Predictor:
+        """The model with weights drawn from the seed, for a checkpoint's to be put into."""
+
+    @abstractmethod
+    def plan(self) -> Plan:
+        """The batches."""
+
+    @abstractmethod
+    def validator(self, device: torch.device) -> Validates | None:
+        """The validation, if there is anything to validate on."""
+
+    @abstractmethod
+    def changed(self, overrides: Sequence[str]) -> Self:
+        """The same with settings changed, to be resumed; what cannot be changed any more is refused."""
+
+    @abstractmethod
+    def save_recipe(self, folder: Path) -> None:
+        """Write the changed recipe into OUT/training."""
+
+    @abstractmethod
+    def finish(self, run: Run, metrics: dict[str, Any]) -> Learned:
+        """Write the model folder with the run's chosen weights, and open it."""
+
+    def share_of_own_words(self, update: int, total: int | None) -> float:
+        """Scheduled sampling: how many of an update's target inputs are the model's own words."""
+        return 0.0

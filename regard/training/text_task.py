@@ -1,0 +1,96 @@
+"""Translating as a task of the training loop."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from regard.config import Recipe, TrainingSettings, with_overrides
+from regard.contract import MakeModel, Model
+from regard.errors import ConfigError
+from regard.folder import model_tensors, write_folder
+from regard.text.batches import BatchPlan
+from regard.training.card import model_card
+from regard.training.loop import Run
+from regard.training.prepare import Prepared, save_run
+from regard.training.schedule import sampling_share
+from regard.training.start import build
+from regard.training.task import Task
+from regard.training.validation import Validator
+from regard.translator import Translator
+
+
+class TextTask(Task[Translator]):
+    """Sentence pairs that are prepared in OUT/training, and the recipe's model or the user's own."""
+
+    recipe: Recipe
+
+    def __init__(self, prepared: Prepared, model: MakeModel | None = None) -> None:
+        self.prepared = prepared
+        self.recipe = prepared.recipe
+        self.own = model
+
+    def build(self) -> Model:
+        """The recipe's model, or the user's own."""
+        return build(self.prepared, self.own)
+
+    def plan(self) -> BatchPlan:
+        """Batches of similar length."""
+        return batch_plan(self.prepared, self.recipe.training)
+
+    def validator(self, device: torch.device) -> Validator | None:
+        """Loss and BLEU."""
+        prepared = self.prepared
+        if prepared.valid is None:
+            return None
+        return Validator(prepared.valid, prepared.valid_pairs, prepared.tokenizers, self.recipe.training, device)
+
+    def changed(self, overrides: Sequence[str]) -> TextTask:
+        """Model and text stay as they are."""
+        recipe = with_overrides(self.recipe, overrides)
+        if (recipe.model, recipe.text) != (self.recipe.model, self.recipe.text):
+            raise ConfigError("--resume: model and text of a training cannot be changed: start a new one.")
+        return TextTask(replace(self.prepared, recipe=recipe), self.own)
+
+    def save_recipe(self, folder: Path) -> None:
+        """Write run.json."""
+        save_run(self.prepared, folder)
+
+    def share_of_own_words(self, update: int, total: int | None) -> float:
+        """Scheduled sampling."""
+        return sampling_share(self.recipe.training, update, total)
+
+    def finish(self, run: Run, metrics: dict[str, Any]) -> Translator:
+        """A folder that `regard translate` reads."""
+        prepared, model = self.prepared, run.model
+        assert isinstance(model, Model)
+        source, target = prepared.tokenizers.source, prepared.tokenizers.target
+        metrics |= {"source_vocabulary": source.size, "target_vocabulary": target.size, "data": prepared.data}
+        kind = type(model)
+        model_class = None if self.own is None else f"{kind.__module__}.{kind.__qualname__}"
+        write_folder(
+            run.out,
+            recipe=self.recipe,
+            source_tokenizer=source,
+            target_tokenizer=target,
+            weights=model_tensors(model),
+            metrics=metrics,
+            card=model_card(self.recipe, metrics, run.out.resolve().name, model_class),
+            fingerprint=prepared.hashes,
+            model_class=model_class,
+        )
+        return Translator(model, self.recipe, source, target, metrics=metrics, device=run.device)
+
+
+def batch_plan(prepared: Prepared, settings: TrainingSettings) -> BatchPlan:
+    """The batches that the settings ask for."""
+    return BatchPlan(
+        prepared.train,
+        batch_tokens=settings.batch_tokens,
+        batch_sentences=settings.batch_sentences,
+        seed=settings.seed,
+    )
