@@ -32,16 +32,13 @@ class Settings(BaseModel):
 
 
 class ModelSettings(Settings):
-    """What all the recurrent models share."""
+    """What all the models share."""
 
     title: ClassVar[str]
     paper: ClassVar[str]
     published: ClassVar[str]
 
-    embedding_size: int = Field(256, ge=1, description="size of a word's vector")
-    hidden_size: int = Field(512, ge=1, description="size of a recurrent layer")
     dropout: float = Field(0.2, ge=0, lt=1, description="share of units dropped between layers while training")
-    layer_norm: bool = Field(False, description="normalise inside the recurrent cells (slower, steadier)")
     tie_embeddings: Literal["none", "target", "all"] = Field(
         "none",
         description="use the target embedding as output matrix (target), and as source embedding too (all)",
@@ -50,7 +47,15 @@ class ModelSettings(Settings):
     target_vectors: Path | None = Field(None, description="word2vec/GloVe text file that starts the target embedding")
 
 
-class Seq2SeqSettings(ModelSettings):
+class RecurrentSettings(ModelSettings):
+    """What all the recurrent models share."""
+
+    embedding_size: int = Field(256, ge=1, description="size of a word's vector")
+    hidden_size: int = Field(512, ge=1, description="size of a recurrent layer")
+    layer_norm: bool = Field(False, description="normalise inside the recurrent cells (slower, steadier)")
+
+
+class Seq2SeqSettings(RecurrentSettings):
     """The fixed vector: one vector carries the whole sentence."""
 
     title = "encoder-decoder with one fixed vector, no attention"
@@ -73,7 +78,7 @@ class Seq2SeqSettings(ModelSettings):
         return self
 
 
-class BahdanauSettings(ModelSettings):
+class BahdanauSettings(RecurrentSettings):
     """Attention computed from the previous decoder state, before the step."""
 
     title = "bidirectional GRU encoder, additive attention before each decoder step, maxout output"
@@ -88,7 +93,7 @@ class BahdanauSettings(ModelSettings):
     max_source_positions: int = Field(200, ge=1, description="rows of the location score")
 
 
-class LuongSettings(ModelSettings):
+class LuongSettings(RecurrentSettings):
     """Attention computed from the current decoder state, after the step."""
 
     title = "stacked LSTMs, every score, global or local attention after each step, input feeding"
@@ -119,7 +124,7 @@ class LuongSettings(ModelSettings):
         return self
 
 
-class GnmtSettings(ModelSettings):
+class GnmtSettings(RecurrentSettings):
     """Deep residual LSTMs with the bottom decoder layer as query."""
 
     title = "deep residual LSTMs, bidirectional first layer, additive attention from the bottom layer"
@@ -135,13 +140,81 @@ class GnmtSettings(ModelSettings):
     )
 
 
-ModelConfig = Annotated[Seq2SeqSettings | BahdanauSettings | LuongSettings | GnmtSettings, Field(discriminator="kind")]
+class TransformerSettings(ModelSettings):
+    """Attention alone. The defaults are the base model of the paper."""
+
+    title = "multi-head attention in three uses, layer normalisation, sinusoidal positions"
+    paper = "Vaswani et al. 2017"
+    published = "WMT14 en-de 27.3, en-fr 38.1 BLEU (base; big: 28.4, 41.8)"
+
+    kind: Literal["transformer"] = "transformer"
+    hidden_size: int = Field(512, ge=2, description="d: size of word vectors and of every layer's output")
+    encoder_layers: int = Field(6, ge=1, le=64, description="depth of the encoder")
+    decoder_layers: int = Field(6, ge=1, le=64, description="depth of the decoder")
+    heads: int = Field(8, ge=1, description="heads of every attention; they share hidden_size evenly")
+    feedforward_size: int = Field(2048, ge=1, description="size of the inner layer of the feed-forward networks")
+    dropout: float = Field(0.1, ge=0, lt=1, description="share of units dropped after each sub-layer while training")
+    norm: Literal["post", "pre"] = Field(
+        "post",
+        description="normalise after adding the residual (the paper), or before each sub-layer and once at the end, "
+        "which trains at any depth and without a long warm-up",
+    )
+    activation: Literal["relu", "silu", "gelu"] = Field("relu", description="inside the feed-forward networks")
+    positions: Literal["interleaved", "halves"] = Field(
+        "interleaved",
+        description="how sines and cosines lie in a position: taking turns (the paper), or all sines first (Marian)",
+    )
+    attention_bias: bool = Field(False, description="biases in the projections of attention (Marian; not in the paper)")
+    output_bias: bool = Field(False, description="a bias for each word of the output (Marian; not in the paper)")
+    scale_embeddings: bool = Field(True, description="multiply word vectors by √hidden_size")
+    tie_embeddings: Literal["none", "target", "all"] = Field(
+        "all",
+        description="use the target embedding as output matrix (target), and as source embedding too "
+        "(all, the paper; needs text.joint)",
+    )
+    start_token: Literal["bos", "pad"] = Field(
+        "bos", description="the vector that decoding begins with: that of <s>, or that of padding (Marian)"
+    )
+    alignment_layer: int | None = Field(
+        None, ge=0, description="decoder layer, from 0, whose cross attention is the alignment (default: last but one)"
+    )
+    alignment_head: int | None = Field(
+        None, ge=0, description="head of that layer, from 0 (default: the mean of all its heads)"
+    )
+
+    @property
+    def embedding_size(self) -> int:
+        """Size of a word's vector."""
+        return self.hidden_size
+
+    @model_validator(mode="after")
+    def _sizes_fit(self) -> TransformerSettings:
+        if self.hidden_size % self.heads:
+            raise ValueError(
+                f"hidden_size = {self.hidden_size} is no multiple of heads = {self.heads}: change one of them"
+            )
+        if self.hidden_size % 2:
+            raise ValueError(f"hidden_size = {self.hidden_size} is odd: positions need a sine for every cosine")
+        if self.alignment_layer is not None and self.alignment_layer >= self.decoder_layers:
+            raise ValueError(
+                f"alignment_layer = {self.alignment_layer}, but the decoder's layers are 0 to {self.decoder_layers - 1}"
+            )
+        if self.alignment_head is not None and self.alignment_head >= self.heads:
+            raise ValueError(f"alignment_head = {self.alignment_head}, but there are the heads 0 to {self.heads - 1}")
+        return self
+
+
+ModelConfig = Annotated[
+    Seq2SeqSettings | BahdanauSettings | LuongSettings | GnmtSettings | TransformerSettings,
+    Field(discriminator="kind"),
+]
 
 MODEL_SETTINGS: dict[str, type[ModelSettings]] = {
     "seq2seq": Seq2SeqSettings,
     "bahdanau": BahdanauSettings,
     "luong": LuongSettings,
     "gnmt": GnmtSettings,
+    "transformer": TransformerSettings,
 }
 
 # --- text, training, search ---------------------------------------------------------------------------------------
