@@ -7,9 +7,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from regard.config import BahdanauSettings, GnmtSettings, LuongSettings, ModelConfig, Seq2SeqSettings
+from regard.config import (
+    BahdanauSettings,
+    GnmtSettings,
+    LuongSettings,
+    ModelConfig,
+    Seq2SeqSettings,
+    TransformerSettings,
+)
 from regard.errors import ConfigError
-from regard.look.graph import Diagram, Edge, Plan, layer_name, literal
+from regard.look.graph import Diagram, Edge, Plan, layer_name, literal, state_text
 
 MOST_WORDS = 8
 END = "</s>"
@@ -27,6 +34,8 @@ def build_diagram(model: ModelConfig, source: str, target: str | None = None) ->
         _luong(plan, model)
     elif isinstance(model, GnmtSettings):
         _gnmt(plan, model)
+    elif isinstance(model, TransformerSettings):
+        _transformer(plan, model)
     else:
         _seq2seq(plan, model)
     return Diagram(plan.nodes, tuple(plan.edges), tuple(plan.row_labels), tuple(plan.notes))
@@ -297,3 +306,65 @@ def _gnmt_decoder(plan: Plan, model: GnmtSettings, keys: Sequence[str]) -> None:
             below = _residual(plan, f"decoder.{layer}.{step}", layer, below)
     last = f"decoder.{model.layers}" if model.layers < FIRST_RESIDUAL else f"sum.decoder.{model.layers}"
     plan.write(model.layers + 3, last)
+
+
+ATTEND_ROWS, LAYER_ROWS = 0.85, 1.65  # of a decoder layer, above its self-attention: the look at the source, the output
+
+
+def _transformer(plan: Plan, model: TransformerSettings) -> None:
+    plan.read_source()
+    plan.read_target()
+    below = "embed.source"
+    for layer in range(1, model.encoder_layers + 1):
+        for position in plan.positions:
+            name, text = f"encoder.{layer}.{position}", state_text("x", position, layer, model.encoder_layers > 1)
+            plan.add(name, "cell", text, "encoder", position, layer + 1)
+            plan.link(f"{below}.{position}", name, "input")
+            for other in plan.positions:
+                plan.link(f"{below}.{other}", name, "self")
+        plan.label("encoder", layer + 1, f"layer {layer}")
+        below = f"encoder.{layer}"
+    keys = [f"{below}.{position}" for position in plan.positions]
+    below, row = "embed.target", 2.0
+    for layer in range(1, model.decoder_layers + 1):
+        _transformer_decoder_layer(plan, model, layer, row, below, keys)
+        below, row = f"decoder.{layer}", row + LAYER_ROWS + 1
+    plan.write(row, below)
+    plan.notes += _transformer_notes(model)
+
+
+def _transformer_decoder_layer(
+    plan: Plan, model: TransformerSettings, layer: int, row: float, below: str, keys: Sequence[str]
+) -> None:
+    numbered = model.decoder_layers > 1
+    for step in plan.steps:
+        own, look, output = f"decoder.{layer}.self.{step}", f"attend.{layer}.{step}", f"decoder.{layer}.{step}"
+        plan.add(own, "cell", state_text("s", step, layer, numbered), "decoder", step, row)
+        plan.add(look, "attend", f"{model.heads} heads", "decoder", step, row + ATTEND_ROWS)
+        plan.add(output, "cell", state_text("h", step, layer, numbered), "decoder", step, row + LAYER_ROWS)
+        plan.link(f"{below}.{step}", own, "input")
+        for earlier in range(1, step + 1):  # causal
+            plan.link(f"{below}.{earlier}", own, "self")
+        plan.link(own, look, "query")
+        for key in keys:
+            plan.link(key, look, "keys")
+        plan.link(look, output, "context")
+        plan.link(own, output, "input")
+    plan.label("decoder", row, f"layer {layer}: self")
+    plan.label("decoder", row + ATTEND_ROWS, "cross attention")
+    plan.label("decoder", row + LAYER_ROWS, "feed-forward")
+
+
+def _transformer_notes(model: TransformerSettings) -> list[str]:
+    scale = "√d " if model.scale_embeddings else ""
+    size = model.hidden_size // model.heads
+    wrapped = {
+        "post": "sub-layers are added to their input and normalised:  norm(x + f(x))",
+        "pre": "sub-layers read their input normalised and are added to it:  x + f(norm(x))",
+    }[model.norm]
+    return [
+        f"each of {model.heads} heads:  softmax(q^T k / √{size});  d = {model.hidden_size};  "
+        f"inputs are {scale}E x + PE(position)",
+        wrapped + ";  an encoder layer is self-attention and a feed-forward network",
+        "in the decoder a word looks at itself and at the words before it, never ahead",
+    ]

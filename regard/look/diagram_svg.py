@@ -35,6 +35,7 @@ DIRECTION_WIDTH, DIRECTION_SHIFT, DIRECTION_LANE = 52, 18, 27
 ATTEND_SHIFT = -84  # attention stands left of its column
 CONTEXT_LANE, RIGHT_LANE, FEEDING_LANE = -62, 44, 54  # from the middle of a column
 RAIL_DROP = 34  # the rail of keys runs below the attention boxes
+SELF_PORT, SELF_DROP = 22, 20
 PORT = 9  # lines that enter a box beside the recurrent one
 LINE_HEIGHT = 24
 
@@ -126,6 +127,7 @@ class Drawing:
         source, target = self.diagram.nodes[edge.source], self.diagram.nodes[edge.target]
         routes = {
             "recurrent": self._recurrent,
+            "self": self._self,
             "start": self._start,
             "query": self._query,
             "context": self._context,
@@ -151,6 +153,15 @@ class Drawing:
         if start.x < end.x:
             return [(start.right, start.y), (end.left, end.y)]
         return [(start.left, start.y), (end.right, end.y)]
+
+    def _self(self, source: Node, target: Node) -> list[Point]:
+        """Up to a rail between two layers, along it, and up; a word's look at itself goes straight."""
+        start, end = self.boxes[source.name], self.boxes[target.name]
+        if source.column == target.column:
+            return [(end.x - SELF_PORT, start.top), (end.x - SELF_PORT, end.bottom)]
+        leave = start.x + SELF_PORT if source.column < target.column else start.x - SELF_PORT
+        between = end.bottom + SELF_DROP
+        return [(leave, start.top), (leave, between), (end.x - SELF_PORT, between), (end.x - SELF_PORT, end.bottom)]
 
     def _start(self, source: Node, target: Node) -> list[Point]:
         start, end = self.boxes[source.name], self.boxes[target.name]
@@ -236,15 +247,17 @@ class Drawing:
             return []
         tops = [self.boxes[name] for name in keys]
         taps = [self.boxes[node.name] for node in self.diagram.nodes.values() if node.kind == "attend"]
-        low, high = taps[0].y + RAIL_DROP, min(box.y for box in tops) - self.row_pitch + RAIL_DROP
+        high = min(box.y for box in tops) - self.row_pitch + RAIL_DROP
         left, right = min(box.x for box in tops), max(box.x for box in taps) - 14
         gutter = self.gutter + 30
-        corners = [(left, high), (gutter, high), (gutter, low), (right, low)]
-        lines = [f'<path class="rail" d="{rounded(corners, 10)}"/>']
+        lines: list[str] = []
+        for low in sorted({box.y + RAIL_DROP for box in taps}):  # one row of attention, or one in each layer
+            corners = [(left, high), (gutter, high), (gutter, low), (right, low)]
+            lines.append(f'<path class="rail" d="{rounded(corners, 10)}"/>')
         for box in sorted(tops, key=lambda box: box.x):
             lines.append(line([(box.x, box.top), (box.x, high)], "keys", arrow=False))
         for box in taps:
-            lines.append(line([(box.x - 14, low), (box.x - 14, box.bottom)], "keys"))
+            lines.append(line([(box.x - 14, box.y + RAIL_DROP), (box.x - 14, box.bottom)], "keys"))
         lines.append(text_element(left - 4, high - 10, "keys and values", "rail-label"))
         return lines
 

@@ -14,7 +14,9 @@ from typing import Literal
 
 NodeKind = Literal["word", "vector", "cell", "backward", "forward", "attend", "centre", "add", "layer", "zero"]
 Side = Literal["encoder", "decoder"]
-Role = Literal["input", "word", "recurrent", "start", "keys", "query", "centre", "context", "feeding", "residual"]
+Role = Literal[
+    "input", "word", "recurrent", "self", "start", "keys", "query", "centre", "context", "feeding", "residual"
+]
 
 
 @dataclass(frozen=True)

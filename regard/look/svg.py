@@ -13,6 +13,7 @@ CORNER = 7
 ROLE_NAMES = {
     "input": "input",
     "recurrent": "state → next state",
+    "self": "self-attention",
     "start": "starts the decoder",
     "keys": "keys and values",
     "query": "query",
@@ -37,6 +38,7 @@ COLOURS = {
     "attend-line": ("#148a76", "#4fc3ae"),
     "input": ("#66737f", "#9aa8b5"),
     "recurrent": ("#1f2b37", "#e3eaf1"),
+    "self": ("#7556bf", "#b49cf2"),
     "start": ("#7556bf", "#b49cf2"),
     "keys": ("#148a76", "#4fc3ae"),
     "rail": ("#a9dccf", "#1f5a4f"),

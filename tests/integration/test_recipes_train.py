@@ -9,7 +9,6 @@ from regard.config import load_recipe, recipe_names
 from regard.text.toy import toy_corpus
 
 SMALL = [
-    "model.embedding_size=16",
     "model.hidden_size=16",
     "model.dropout=0.1",
     "text.vocabulary_size=300",
@@ -18,12 +17,17 @@ SMALL = [
     "training.validation_sentences=5",
     "training.warmup=1",
 ]
-SIZES = {"bahdanau": ["model.attention_size=16", "model.maxout_size=16"], "gnmt": ["model.attention_size=16"]}
+SIZES = {
+    "bahdanau": ["model.attention_size=16", "model.maxout_size=16"],
+    "gnmt": ["model.attention_size=16"],
+    "transformer": ["model.feedforward_size=16"],
+}
 
 
 @pytest.mark.parametrize("name", recipe_names())
 def test_recipe_trains_and_translates(name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    changes = SMALL + SIZES.get(load_recipe(name).model.kind, [])
+    kind = load_recipe(name).model.kind
+    changes = SMALL + SIZES.get(kind, []) + ([] if kind == "transformer" else ["model.embedding_size=16"])
     out = tmp_path / "model"
     options = [word for change in changes for word in ("--set", change)]
     text = tmp_path / "text.tsv"

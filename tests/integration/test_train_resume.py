@@ -97,7 +97,7 @@ OPTIONS: dict[str, dict[str, Any]] = {
 }
 
 
-@pytest.mark.parametrize("kind", ["seq2seq", "bahdanau", "luong", "gnmt"])
+@pytest.mark.parametrize("kind", ["seq2seq", "bahdanau", "luong", "gnmt", "transformer"])
 def test_every_model_resumes_bit_for_bit(tmp_path: Path, kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
     chosen = recipe(kind, {"dropout": 0.3})
     run_to_end(tmp_path / "whole", chosen)

@@ -10,6 +10,13 @@ SIZES: dict[str, dict[str, Any]] = {
     "bahdanau": {"attention_size": 12, "maxout_size": 12},
     "luong": {"layers": 1},
     "gnmt": {"layers": 3, "attention_size": 12},
+    "transformer": {
+        "encoder_layers": 1,
+        "decoder_layers": 2,
+        "heads": 2,
+        "feedforward_size": 24,
+        "tie_embeddings": "target",
+    },
 }
 
 
@@ -25,8 +32,9 @@ def pairs(count: int, seed: int = 0) -> list[tuple[str, str]]:
 
 def recipe(kind: str = "bahdanau", model: dict[str, Any] | None = None, joint: bool = False, **training: Any) -> Recipe:
     """A recipe that trains in a second."""
+    sizes = {"hidden_size": 16} if kind == "transformer" else {"embedding_size": 12, "hidden_size": 16}
     table = {
-        "model": {"kind": kind, "embedding_size": 12, "hidden_size": 16, **SIZES[kind], **(model or {})},
+        "model": {"kind": kind, **sizes, **SIZES[kind], **(model or {})},
         "text": {"tokenizer": "word", "min_frequency": 1, "joint": joint},
         "training": {
             "updates": 12,

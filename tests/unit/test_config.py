@@ -21,6 +21,7 @@ from regard.config import (
     Settings,
     TextSettings,
     TrainingSettings,
+    TransformerSettings,
     check_recipe,
     duration_seconds,
     load_recipe,
@@ -30,7 +31,19 @@ from regard.config import (
 )
 from regard.errors import ConfigError, did_you_mean
 
-SHIPPED = ("attention", "bahdanau", "gnmt", "gnmt-small", "luong", "luong-local-p", "seq2seq", "seq2seq-cho")
+SHIPPED = (
+    "attention",
+    "bahdanau",
+    "gnmt",
+    "gnmt-small",
+    "luong",
+    "luong-local-p",
+    "seq2seq",
+    "seq2seq-cho",
+    "transformer",
+    "transformer-small",
+    "transformer-tiny",
+)
 
 
 def table(**changes: Any) -> dict[str, Any]:
@@ -100,6 +113,9 @@ def test_recipes_are_the_papers():
     assert (local.window, local.score, local.input_feeding) == ("local-p", "general", True)
     assert load_recipe("gnmt").model.model_dump()["layers"] == 8
     assert load_recipe("gnmt").model.model_dump()["context_to"] == "upper"
+    transformer = load_recipe("transformer").model
+    assert transformer == TransformerSettings()  # the defaults are the paper's base model
+    assert (transformer.norm, transformer.tie_embeddings, transformer.heads) == ("post", "all", 8)
 
 
 @pytest.mark.parametrize("settings", [*MODEL_SETTINGS.values(), TextSettings, TrainingSettings, SearchSettings])
@@ -144,8 +160,11 @@ def test_reading_recipes_needs_no_torch():
         ({"training__learning-rate": 1}, "unknown key 'training.learning-rate': did you mean 'learning_rate'?"),
         ({"search__beams": 3}, "unknown key 'search.beams': did you mean 'beam'?"),
         ({"model": {"kind": "luongg"}}, "model.kind = 'luongg' is no model: did you mean 'luong'?"),
-        ({"model": {"kind": 3}}, "model.kind = 3 is no model: choose one of bahdanau, gnmt, luong, seq2seq."),
-        ({"model": {}}, "model.kind = None is no model: choose one of bahdanau, gnmt, luong, seq2seq."),
+        (
+            {"model": {"kind": 3}},
+            "model.kind = 3 is no model: choose one of bahdanau, gnmt, luong, seq2seq, transformer.",
+        ),
+        ({"model": {}}, "model.kind = None is no model: choose one of bahdanau, gnmt, luong, seq2seq, transformer."),
     ],
 )
 def test_unknown_names_suggest_the_nearest(changes: dict[str, Any], message: str):

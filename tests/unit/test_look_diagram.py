@@ -27,6 +27,7 @@ VARIANTS = {
     "gnmt-to-all": ("gnmt", ["model.context_to=all"]),
     "gnmt-two-layers": ("gnmt", ["model.layers=2"]),
     "gnmt-sixteen-layers": ("gnmt", ["model.layers=16"]),
+    "transformer-one-layer": ("transformer", ["model.encoder_layers=1", "model.decoder_layers=1", "model.norm=pre"]),
     "one-layer": ("seq2seq", ["model.layers=1"]),
     "not-reversed": ("seq2seq", ["model.reverse_source=false"]),
 }
@@ -149,8 +150,22 @@ def test_tensorflow_nmt_sends_the_context_to_the_bottom_layer_too() -> None:
         assert (("attend.2", "context") in diagram.into("decoder.1.2")) is sent
 
 
+def test_the_transformer_looks_at_all_source_words_and_never_ahead_in_the_target() -> None:
+    diagram = graph("transformer-small")
+    everywhere = {(f"encoder.1.{position}", "self") for position in (1, 2, 3, 4)}
+    assert diagram.into("encoder.2.3") == everywhere | {("encoder.1.3", "input")}
+    before = {("decoder.1.1", "self"), ("decoder.1.2", "self")}
+    assert diagram.into("decoder.2.self.2") == before | {("decoder.1.2", "input")}
+    keys = {(f"encoder.3.{position}", "keys") for position in (1, 2, 3, 4)}
+    for layer in (1, 2, 3):  # every layer looks at the top of the encoder
+        assert diagram.into(f"attend.{layer}.2") == keys | {(f"decoder.{layer}.self.2", "query")}
+    assert not roles(diagram) & {"recurrent", "start", "feeding"}
+    assert any("x + f(norm(x))" in note for note in graph("transformer-one-layer").notes)
+
+
 def test_every_recipe_has_a_graph_of_its_own() -> None:
     named = ["seq2seq", "seq2seq-cho", "attention", "bahdanau", "luong", "luong-local-p", "gnmt", "gnmt-small"]
+    named += ["transformer", "transformer-small"]
     shapes = [frozenset(graph(name).edges) for name in named]
     assert len(set(shapes)) == len(named)
 

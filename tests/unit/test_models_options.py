@@ -15,6 +15,7 @@ from regard.config import (
     ModelSettings,
     ScoreName,
     Seq2SeqSettings,
+    TransformerSettings,
     WindowName,
 )
 from regard.contract import Batch, Edit, Intervention, Model
@@ -113,7 +114,38 @@ def gnmt_settings() -> list[GnmtSettings]:
     ]
 
 
-ALL: list[ModelConfig] = [*seq2seq_settings(), *bahdanau_settings(), *luong_settings(), *gnmt_settings()]
+def transformer_settings() -> list[TransformerSettings]:
+    """Both norms with each position scheme and start; the other options take turns."""
+    choices = product(("post", "pre"), ("interleaved", "halves"), ("bos", "pad"))
+    return [
+        TransformerSettings(
+            hidden_size=D,
+            feedforward_size=12,
+            encoder_layers=1 + number % 2,
+            decoder_layers=1 + number // 2 % 3,
+            heads=(2, 4, 1)[number % 3],
+            norm=norm,
+            positions=positions,
+            start_token=start,
+            activation=("relu", "silu", "gelu")[number % 3],
+            attention_bias=number // 3 % 2 == 0,
+            output_bias=number % 2 == 0,
+            scale_embeddings=number % 4 != 3,
+            tie_embeddings=TIES[number % 3],
+            alignment_layer=0 if number % 2 else None,
+            alignment_head=0 if number % 3 else None,
+        )
+        for number, (norm, positions, start) in enumerate(choices)
+    ]
+
+
+ALL: list[ModelConfig] = [
+    *seq2seq_settings(),
+    *bahdanau_settings(),
+    *luong_settings(),
+    *gnmt_settings(),
+    *transformer_settings(),
+]
 
 
 def name(settings: object) -> str | None:
@@ -310,9 +342,9 @@ def test_sutskever_reverses_and_keeps_the_end_last():
 # --- what they share -------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("kind", [Seq2SeqSettings, LuongSettings])
-def test_tied_embeddings_are_one_parameter(kind: type[Seq2SeqSettings] | type[LuongSettings]):
-    options = {"embedding_size": D, "hidden_size": D}
+@pytest.mark.parametrize("kind", [Seq2SeqSettings, LuongSettings, TransformerSettings])
+def test_tied_embeddings_are_one_parameter(kind: type[ModelConfig]):
+    options = {"hidden_size": D} if kind is TransformerSettings else {"embedding_size": D, "hidden_size": D}
     sizes = {
         tie: sum(p.numel() for p in build_model(kind(**options, tie_embeddings=tie), V, V).parameters()) for tie in TIES
     }
@@ -336,7 +368,14 @@ def test_bahdanau_with_a_score_of_equal_sizes_is_named(score: str):
 
 
 @pytest.mark.parametrize(
-    "settings", [BahdanauSettings(**SIZES), LuongSettings(**SIZES), GnmtSettings(**SIZES, layers=3)], ids=name
+    "settings",
+    [
+        BahdanauSettings(**SIZES),
+        LuongSettings(**SIZES),
+        GnmtSettings(**SIZES, layers=3),
+        TransformerSettings(hidden_size=D, dropout=0.3),
+    ],
+    ids=name,
 )
 def test_dropout_acts_in_training_and_leaves_the_recorded_weights_whole(settings: ModelConfig):
     model, batch = build(settings).train(), make_batch()
@@ -346,7 +385,11 @@ def test_dropout_acts_in_training_and_leaves_the_recorded_weights_whole(settings
     torch.testing.assert_close(sums, torch.ones_like(sums))
 
 
-@pytest.mark.parametrize("settings", [ALL[0], *bahdanau_settings()[:1], *luong_settings()[:1], *gnmt_settings()[:1]])
+@pytest.mark.parametrize(
+    "settings",
+    [ALL[0], *bahdanau_settings()[:1], *luong_settings()[:1], *gnmt_settings()[:1], *transformer_settings()[:1]],
+    ids=name,
+)
 def test_the_same_seed_gives_the_same_model(settings: ModelConfig):
     first, second = build(settings, seed=3).state_dict(), build(settings, seed=3).state_dict()
     other = build(settings, seed=4).state_dict()
@@ -363,6 +406,7 @@ def test_the_same_seed_gives_the_same_model(settings: ModelConfig):
         LuongSettings(**SIZES, window="local-p"),
         LuongSettings(**SIZES, input_feeding=False, cell="gru"),
         GnmtSettings(**SIZES, layers=3, context_to="all"),
+        *transformer_settings()[::5],
     ],
     ids=name,
 )

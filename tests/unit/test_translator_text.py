@@ -20,12 +20,18 @@ from regard.translation import Translation, one_line
 from regard.translator import Translator, usable_device
 
 LINES = ["the small house", "a green tree stands here", "the cat saw a small dog", "here is the house"] * 3
-KINDS = ["seq2seq", "bahdanau", "luong", "gnmt"]
+KINDS = ["seq2seq", "bahdanau", "luong", "gnmt", "transformer"]
+SIZES: dict[str, dict[str, object]] = {
+    "gnmt": {"layers": 2, "attention_size": 8},
+    "bahdanau": {"attention_size": 8},
+    "transformer": {"decoder_layers": 2, "encoder_layers": 2, "tie_embeddings": "target"},
+}
 
 
 def recipe_of(kind: str, text: dict[str, object] | None = None) -> Recipe:
-    sizes: dict[str, object] = {"kind": kind, "embedding_size": 12, "hidden_size": 16}
-    sizes |= {"gnmt": {"layers": 2, "attention_size": 8}, "bahdanau": {"attention_size": 8}}.get(kind, {})
+    sizes: dict[str, object] = {"kind": kind, "hidden_size": 16, **SIZES.get(kind, {})}
+    if kind != "transformer":
+        sizes["embedding_size"] = 12
     settings = {"tokenizer": "bpe", "vocabulary_size": 320, "min_frequency": 1, **(text or {})}
     search = {"max_length_extra": 4, "max_length_ratio": 1.0}
     return check_recipe({"model": sizes, "text": settings, "training": {"updates": 1}, "search": search}, "test")
