@@ -27,7 +27,7 @@ import torch
 from torch import Tensor, nn
 
 from regard import __version__
-from regard.config import Recipe, check_recipe
+from regard.config import AnyKind, AnyRecipe, Recipe, check_as
 from regard.contract import Model
 from regard.errors import ConfigError, ModelFolderError, RegardError
 from regard.evaluation.overlap import FINGERPRINT_FILE, Fingerprint
@@ -97,23 +97,43 @@ def write_folder(
     fingerprint: Fingerprint | None = None,
     model_class: str | None = None,
 ) -> None:
-    """Write a model folder, `config.json` last; a model that was there is replaced."""
-    path.mkdir(parents=True, exist_ok=True)
-    remove_model(path)
-    write_tensors(path / WEIGHTS, weights)
+    """Write the folder of a model that translates."""
     if source_tokenizer is target_tokenizer:
-        write_bytes(path / JOINT, source_tokenizer.to_json().encode())
+        files = {JOINT: source_tokenizer.to_json().encode()}
     else:
-        write_bytes(path / SOURCE, source_tokenizer.to_json().encode())
-        write_bytes(path / TARGET, target_tokenizer.to_json().encode())
+        files = {SOURCE: source_tokenizer.to_json().encode(), TARGET: target_tokenizer.to_json().encode()}
     if fingerprint is not None:
         buffer = io.BytesIO()
         np.save(buffer, fingerprint.astype("<u8"), allow_pickle=False)
-        write_bytes(path / FINGERPRINT_FILE, buffer.getvalue())
+        files[FINGERPRINT_FILE] = buffer.getvalue()
+    about = {"model_class": model_class}
+    write_model(path, recipe=recipe, weights=weights, metrics=metrics, card=card, files=files, about=about)
+
+
+def write_model(
+    path: Path,
+    *,
+    recipe: AnyRecipe,
+    weights: Mapping[str, Tensor],
+    metrics: Mapping[str, Any],
+    card: str,
+    files: Mapping[str, bytes],
+    about: Mapping[str, Any],
+) -> None:
+    """Write the folder of any model, `config.json` last; a model that was there is replaced.
+
+    `files` are those that only this kind of model has, `about` what `config.json` says beside the recipe.
+    """
+    path.mkdir(parents=True, exist_ok=True)
+    remove_model(path)
+    write_tensors(path / WEIGHTS, weights)
+    for name, content in files.items():
+        assert name in MODEL_FILES, f"{name} would not be removed with its model"
+        write_bytes(path / name, content)
     write_json(path / METRICS, metrics)
     write_bytes(path / CARD, card.encode())
-    about = {"format": FORMAT, "version": __version__, "model_class": model_class}
-    write_json(path / CONFIG, {"regard": about, **recipe.model_dump(mode="json")})
+    record = {"format": FORMAT, "version": __version__, **about}
+    write_json(path / CONFIG, {"regard": record, **recipe.model_dump(mode="json")})
 
 
 def remove_model(path: Path) -> None:
@@ -137,10 +157,7 @@ def remove_all(path: Path) -> None:
 def read_folder(path: str | Path) -> Folder:
     """Read and check a model folder."""
     path = Path(path)
-    if not path.is_dir():
-        kind = "is a file, not a model folder" if path.exists() else "there is no such model folder"
-        raise ModelFolderError(f"{path}: {kind}: give a folder that `regard train` wrote.")
-    recipe, about = _read_config(path)
+    recipe, about = read_config(path, Recipe)
     if (path / JOINT).exists():
         source = target = _read_tokenizer(path / JOINT)
     else:
@@ -148,10 +165,23 @@ def read_folder(path: str | Path) -> Folder:
     if not (path / WEIGHTS).exists():
         raise ModelFolderError(f"{path / WEIGHTS}: is missing: {RESTORE}.")
     metrics = read_json(path / METRICS) if (path / METRICS).exists() else {}
-    return Folder(path, recipe, str(about["version"]), about["model_class"], source, target, metrics)
+    return Folder(path, recipe, str(about.get("version", "?")), about.get("model_class"), source, target, metrics)
 
 
-def _read_config(path: Path) -> tuple[Recipe, dict[str, Any]]:
+def read_config(path: Path, kind: type[AnyKind]) -> tuple[AnyKind, dict[str, Any]]:
+    """The recipe in `config.json`, which must be of this kind, and what else the file says."""
+    table, about = read_table(path)
+    try:
+        return check_as(kind, table, str(path / CONFIG)), about
+    except ConfigError as error:
+        raise ModelFolderError(f"{error} Undo the change, or {RESTORE}.") from None
+
+
+def read_table(path: Path) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The unchecked recipe in `config.json`, whatever the model is, and what else the file says."""
+    if not path.is_dir():
+        kind = "is a file, not a model folder" if path.exists() else "there is no such model folder"
+        raise ModelFolderError(f"{path}: {kind}: give a folder that `regard train` wrote.")
     file = path / CONFIG
     if not file.exists():
         if (path / "training").is_dir():
@@ -169,11 +199,7 @@ def _read_config(path: Path) -> tuple[Recipe, dict[str, Any]]:
             f"{file}: has format {about['format']} (Regard {about.get('version')}), and this Regard "
             f"{__version__} reads format {FORMAT}: {remedy}."
         )
-    try:
-        recipe = check_recipe(table, str(file))
-    except ConfigError as error:
-        raise ModelFolderError(f"{error} Undo the change, or {RESTORE}.") from None
-    return recipe, {"version": about.get("version", "?"), "model_class": about.get("model_class")}
+    return table, about
 
 
 def _read_tokenizer(path: Path) -> Tokenizer:
