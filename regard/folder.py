@@ -159,9 +159,9 @@ def read_folder(path: str | Path) -> Folder:
     path = Path(path)
     recipe, about = read_config(path, Recipe)
     if (path / JOINT).exists():
-        source = target = _read_tokenizer(path / JOINT)
+        source = target = read_tokenizer(path / JOINT)
     else:
-        source, target = _read_tokenizer(path / SOURCE), _read_tokenizer(path / TARGET)
+        source, target = read_tokenizer(path / SOURCE), read_tokenizer(path / TARGET)
     if not (path / WEIGHTS).exists():
         raise ModelFolderError(f"{path / WEIGHTS}: is missing: {RESTORE}.")
     metrics = read_json(path / METRICS) if (path / METRICS).exists() else {}
@@ -202,7 +202,8 @@ def read_table(path: Path) -> tuple[dict[str, Any], dict[str, Any]]:
     return table, about
 
 
-def _read_tokenizer(path: Path) -> Tokenizer:
+def read_tokenizer(path: Path) -> Tokenizer:
+    """The tokenizer in a file of a model folder."""
     if not path.exists():
         raise ModelFolderError(f"{path}: is missing: {RESTORE}.")
     try:
