@@ -1,0 +1,229 @@
+/** What a person can do: translate, look into a model, change its attention, choose another word, go back. */
+
+import { Refusal, askLook } from "./api.js";
+import { say } from "./language.js";
+import { UNCHANGED, changeOf, focused, shown } from "./store.js";
+
+/**
+ * @typedef {import("./store.js").Store} Store
+ * @typedef {import("./store.js").Change} Change
+ * @typedef {import("./record.js").Edit} Edit
+ * @typedef {import("./record.js").Unit} Unit
+ */
+
+/** Requests under way by model; a new one for the same model puts an end to the old one. */
+const underWay = new Map();
+
+/**
+ * Translate with every chosen model at once.
+ * @param {Store} store
+ * @param {string} text
+ * @param {{focus?: string | null, change?: Change | null, keep?: boolean}} [options] `keep` what a link has put in view
+ */
+export async function translate(store, text, { focus = null, change = null, keep = false } = {}) {
+  const { chosen } = store.state;
+  /** @type {Record<string, import("./store.js").Entry>} */
+  const entries = {};
+  for (const name of chosen) entries[name] = { status: "loading", history: [] };
+  const nowhere = keep ? {} : { step: null, position: null, playing: false };
+  const wanted = focus ?? store.state.focus;
+  store.set({ text, entries, focus: wanted !== null && chosen.includes(wanted) ? wanted : null, ...nowhere });
+  await Promise.all(chosen.map((name) => lookAt(store, name)));
+  if (change && store.state.focus !== null) await apply(store, change);
+  if (store.state.treeOpen) await growTree(store);
+}
+
+/**
+ * @param {Store} store
+ * @param {string} name
+ */
+async function lookAt(store, name) {
+  try {
+    const original = await request(store, name, UNCHANGED);
+    if (original === null) return;
+    store.setEntry(name, { status: "ready", original, history: [] });
+    if (store.state.focus === null) lookInto(store, name);
+  } catch (error) {
+    store.setEntry(name, { status: "error", error: reason(error) });
+  }
+}
+
+/**
+ * Show the inside of another model; what it does not have falls back to its alignment.
+ * @param {Store} store
+ * @param {string} name
+ */
+export function lookInto(store, name) {
+  if (store.state.focus === name) return;
+  store.set({ focus: name, kind: "cross", layer: null, head: null, position: null, playing: false, moment: null });
+  if (store.state.treeOpen) growTree(store);
+}
+
+/**
+ * One more request for a model, or null when a newer one has taken its place.
+ * @param {Store} store
+ * @param {string} name
+ * @param {Change} change
+ * @param {{tree?: boolean, beam?: number}} [options]
+ */
+async function request(store, name, change, options = {}) {
+  const task = options.tree ? `tree ${name}` : name;
+  underWay.get(task)?.abort();
+  const controller = new AbortController();
+  underWay.set(task, controller);
+  try {
+    return await askLook(name, store.state.text, change, { ...options, signal: controller.signal });
+  } catch (error) {
+    if (controller.signal.aborted) return null;
+    throw error;
+  } finally {
+    if (underWay.get(task) === controller) underWay.delete(task);
+  }
+}
+
+/**
+ * Ask for the translation under a change, and put it on top of the history.
+ * @param {Store} store
+ * @param {Change} change
+ */
+export async function apply(store, change) {
+  const name = /** @type {string} */ (store.state.focus);
+  store.setEntry(name, { busy: true });
+  try {
+    const look = await request(store, name, change);
+    if (look === null) return;
+    const entry = store.state.entries[name];
+    store.setEntry(name, { busy: false, history: [...entry.history, { change, look }], tree: null });
+    store.set({ notice: say("changed_to", { text: look.target.text }) });
+    if (store.state.treeOpen) growTree(store);
+  } catch (error) {
+    store.setEntry(name, { busy: false });
+    store.set({ notice: reason(error) });
+  }
+}
+
+/**
+ * Change weights at a target step. What stands before that step stays: it is given to the model as a prefix.
+ * @param {Store} store
+ * @param {Edit[]} edits
+ */
+export function edit(store, edits) {
+  const look = shown(store.state);
+  if (!look || edits.length === 0) return;
+  const before = changeOf(store.state);
+  const same = (/** @type {Edit} */ one, /** @type {Edit} */ other) =>
+    one.kind === other.kind && one.layer === other.layer && one.head === other.head && one.step === other.step &&
+    (one.position === other.position || other.position === null);
+  const kept = before.edits.filter((old) => !edits.some((fresh) => same(old, fresh)));
+  const everywhere = edits.some((each) => each.kind === "encoder-self");
+  const first = everywhere ? 0 : Math.min(...edits.map((each) => each.step ?? 0));
+  apply(store, { ...before, prefix: idsBefore(look, first), edits: [...kept, ...edits] });
+}
+
+/**
+ * Forbid a source word, or allow it again; the whole sentence is then translated anew.
+ * @param {Store} store
+ * @param {Unit} unit
+ */
+export function toggleBan(store, unit) {
+  const { ban, edits } = changeOf(store.state);
+  const banned = unit.pieces.every((piece) => ban.includes(piece));
+  const rest = ban.filter((piece) => !unit.pieces.includes(piece));
+  moveTo(store, { prefix: [], ban: banned ? rest : [...rest, ...unit.pieces].sort((a, b) => a - b), edits });
+}
+
+/**
+ * Say another candidate at a step, and go on from it.
+ * @param {Store} store
+ * @param {number} step
+ * @param {number} id
+ */
+export function choose(store, step, id) {
+  const look = shown(store.state);
+  if (!look) return;
+  store.set({ step });
+  apply(store, { ...changeOf(store.state), prefix: [...idsBefore(look, step), id] });
+}
+
+/**
+ * Take one of the changes back.
+ * @param {Store} store
+ * @param {Edit} unwanted
+ */
+export function dropEdit(store, unwanted) {
+  const { prefix, ban, edits } = changeOf(store.state);
+  const kept = edits.filter((each) => each !== unwanted);
+  moveTo(store, { prefix: kept.length === 0 ? [] : prefix, ban, edits: kept });
+}
+
+/** @param {Store} store */
+export function dropPrefix(store) {
+  moveTo(store, { ...changeOf(store.state), prefix: [] });
+}
+
+/**
+ * A change, or the original where nothing is changed any more.
+ * @param {Store} store
+ * @param {Change} change
+ */
+function moveTo(store, change) {
+  if (change.prefix.length + change.ban.length + change.edits.length > 0) apply(store, change);
+  else reset(store);
+}
+
+/** @param {Store} store */
+export function undo(store) {
+  const entry = focused(store.state);
+  if (!entry || entry.history.length === 0) return;
+  goBack(store, entry.history.slice(0, -1));
+}
+
+/** @param {Store} store */
+export function reset(store) {
+  if (focused(store.state)) goBack(store, []);
+}
+
+/**
+ * @param {Store} store
+ * @param {import("./store.js").Entry["history"]} history
+ */
+function goBack(store, history) {
+  const name = /** @type {string} */ (store.state.focus);
+  underWay.get(name)?.abort();
+  store.setEntry(name, { history, busy: false, tree: null });
+  store.set({ notice: say("back_to", { text: shown(store.state)?.target.text ?? "" }) });
+  if (store.state.treeOpen) growTree(store);
+}
+
+/**
+ * Search once more and keep every branch of the beam.
+ * @param {Store} store
+ */
+export async function growTree(store) {
+  const { focus, live, beam } = store.state;
+  if (focus === null || !live || !focused(store.state)) return;
+  try {
+    const look = await request(store, focus, changeOf(store.state), { tree: true, beam });
+    if (look !== null) store.setEntry(focus, { tree: look });
+  } catch (error) {
+    store.set({ notice: reason(error) });
+  }
+}
+
+/**
+ * The pieces said before a step.
+ * @param {import("./record.js").Look} look
+ * @param {number} step
+ */
+function idsBefore(look, step) {
+  return look.steps.slice(0, step).map((each) => each.id);
+}
+
+/** @param {unknown} error */
+export function reason(error) {
+  if (error instanceof Refusal) {
+    if (error.status === 0) return say("no_answer");
+    return error.status === 429 || error.status === 503 ? `${say("busy")} ${error.message}` : error.message;
+  }
+  return String(error);
+}

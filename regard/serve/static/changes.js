@@ -1,0 +1,180 @@
+/** The translation under a change against the original: words, probabilities, and the ways back. */
+
+import { dropEdit, dropPrefix, reset, toggleBan, undo } from "./actions.js";
+import { h, replace } from "./dom.js";
+import { say } from "./language.js";
+import { change as difference, decimal, percent } from "./number.js";
+import { sidesOf, unitsOf } from "./record.js";
+import { changeOf, focused } from "./store.js";
+
+/**
+ * @typedef {import("./record.js").Look} Look
+ * @typedef {import("./store.js").Store} Store
+ */
+
+/**
+ * @param {HTMLElement} place
+ * @param {Store} store
+ */
+export function mountChanges(place, store) {
+  const chips = h("ul", { class: "chips" });
+  const body = h("div", {});
+  const buttons = h("div", { class: "buttons" },
+    h("button", { class: "quiet", click: () => undo(store) }, say("undo")),
+    h("button", { class: "quiet", click: () => reset(store) }, say("reset")));
+  const busy = h("span", { class: "waiting" });
+  place.append(h("div", { class: "row" }, h("h3", {}, say("changes")), busy, buttons), chips, body);
+  store.listen((state, before) => {
+    const entry = focused(state);
+    if (entry === focused(before)) return;
+    busy.textContent = entry?.busy ? say("working") : "";
+    const last = entry?.history.at(-1);
+    place.hidden = !entry || (!last && !entry.busy);
+    buttons.hidden = !last;
+    if (!entry?.original || !last) return void (replace(chips), replace(body));
+    replace(chips, ...listChanges(store, last.look));
+    replace(body, ...compare(entry.original, last.look));
+  });
+  document.addEventListener("keydown", (event) => {
+    const typing = /** @type {Element} */ (event.target).closest?.("textarea, input[type=text]");
+    if ((event.ctrlKey || event.metaKey) && event.key === "z" && !typing && !place.hidden) undo(store);
+  });
+}
+
+/**
+ * @param {Store} store
+ * @param {Look} look
+ */
+function listChanges(store, look) {
+  const { prefix, ban, edits } = changeOf(store.state);
+  const words = unitsOf(look.source, "words", true);
+  const chips = words
+    .filter((unit) => unit.pieces.every((piece) => ban.includes(piece)))
+    .map((unit) => chip(say("banned", { word: unit.label }), () => toggleBan(store, unit)));
+  // What stood before an edit was given to the model to keep it; that goes without saying.
+  const implied = edits.some((edit) => edit.step === prefix.length);
+  if (prefix.length > 0 && !implied) {
+    const text = look.steps.slice(0, prefix.length).map((step) => step.piece).join("").replaceAll("▁", " ").trim();
+    chips.push(chip(say("forced", { text }), () => dropPrefix(store)));
+  }
+  for (const edit of edits) {
+    const { rows, columns } = sidesOf(look, edit.kind);
+    const row = rows.pieces[edit.step ?? 0]?.text ?? "…";
+    const column = edit.position === null ? say("everything") : (columns.pieces[edit.position]?.text ?? "…");
+    const multiplied = edit.multiply !== null && edit.multiply !== undefined;
+    const value = decimal(Number(multiplied ? edit.multiply : edit.replace));
+    const phrase = edit.kind === "encoder-self" ? "encoder_row" : "edited";
+    chips.push(chip(say(phrase, { row, column, sign: multiplied ? "×" : "=", value }), () => dropEdit(store, edit)));
+  }
+  return chips;
+}
+
+/**
+ * @param {string} what
+ * @param {() => void} drop
+ */
+function chip(what, drop) {
+  return h("li", { class: "chip" }, what,
+    h("button", { "aria-label": say("drop", { what }), title: say("drop", { what }), click: drop }, "×"));
+}
+
+/**
+ * @param {Look} original
+ * @param {Look} now
+ */
+function compare(original, now) {
+  const same = original.target.text === now.target.text;
+  return [
+    h("dl", { class: "versions" },
+      version(say("original"), original, now.target.words, "was"),
+      version(say("now"), now, original.target.words, "new")),
+    same && h("p", { class: "hint" }, say("same_translation")),
+    h("div", { class: "scroll" }, table(original, now)),
+  ];
+}
+
+/**
+ * @param {string} name
+ * @param {Look} look
+ * @param {string[]} others the words of the other version
+ * @param {string} key
+ */
+function version(name, look, others, key) {
+  const kept = commonWords(look.target.words, others);
+  return h("div", {},
+    h("dt", {}, name),
+    h("dd", { dir: "auto" },
+      look.target.words.flatMap((word, index) => [kept.has(index) ? word : h("mark", { class: key }, word), " "]),
+      h("span", { class: "figures" }, `${say("log_probability")} ${decimal(look.log_probability)}`)));
+}
+
+/**
+ * Which words of one line the other has too, in the same order (the longest common subsequence).
+ * @param {string[]} words
+ * @param {string[]} others
+ */
+function commonWords(words, others) {
+  const length = Array.from({ length: words.length + 1 }, () => new Array(others.length + 1).fill(0));
+  for (let i = words.length - 1; i >= 0; i--) {
+    for (let j = others.length - 1; j >= 0; j--) {
+      length[i][j] = words[i] === others[j] ? length[i + 1][j + 1] + 1 : Math.max(length[i + 1][j], length[i][j + 1]);
+    }
+  }
+  const kept = new Set();
+  for (let i = 0, j = 0; i < words.length && j < others.length; ) {
+    if (words[i] === others[j]) kept.add(i++), j++;
+    else if (length[i + 1][j] >= length[i][j + 1]) i++;
+    else j++;
+  }
+  return kept;
+}
+
+/**
+ * Each step before and now, from the first that differs. The change is that of the original piece's probability, told
+ * as long as both versions have said the same so far.
+ * @param {Look} original
+ * @param {Look} now
+ */
+function table(original, now) {
+  const rows = [];
+  let together = true;
+  for (let t = 0; t < Math.max(original.steps.length, now.steps.length); t++) {
+    const was = original.steps[t];
+    const is = now.steps[t];
+    const still = together && was && is ? probabilityOf(is, was.id) : null;
+    const shift = still === null || !was ? 0 : still.value - was.probability;
+    const changed = Math.abs(shift) >= 0.0005;
+    if (together && was?.id === is?.id && !changed && rows.length === 0) continue; // as it was, so far
+    const told = still === null ? "" : `${still.exact ? "" : "≤ "}${difference(shift)}`;
+    rows.push(
+      h("tr", { class: was?.id === is?.id ? "" : "differs" },
+        h("th", { scope: "row" }, t + 1),
+        h("td", {}, said(was)),
+        h("td", {}, said(is)),
+        h("td", { class: `number ${!changed ? "" : shift < 0 ? "fell" : "rose"}` }, told)));
+    together = together && was?.id === is?.id;
+  }
+  if (rows.length === 0) return null;
+  const heads = [say("step_column"), say("before"), say("now"), say("difference")];
+  return h("table", { class: "steps" },
+    h("thead", {}, h("tr", {}, heads.map((head) => h("th", { scope: "col" }, head)))),
+    h("tbody", {}, rows));
+}
+
+/** @param {import("./record.js").Step | undefined} step */
+function said(step) {
+  if (!step) return "";
+  return [h("bdi", {}, step.piece), " ", h("span", { class: "number" }, percent(step.probability))];
+}
+
+/**
+ * The probability of a piece at a step: exactly, or no more than that of the last candidate that is told.
+ * @param {import("./record.js").Step} step
+ * @param {number} id
+ */
+function probabilityOf(step, id) {
+  const found = [step, ...step.candidates].find((each) => each.id === id);
+  if (found) return { value: found.probability, exact: true };
+  const last = step.candidates.at(-1);
+  return last ? { value: last.probability, exact: false } : null;
+}

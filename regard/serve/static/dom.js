@@ -1,0 +1,90 @@
+/** Elements without innerHTML: every text goes in as text, so nothing that a person types can become markup. */
+
+const SVG = "http://www.w3.org/2000/svg";
+
+/** @typedef {Node | string | number | null | undefined | false} Child */
+
+/**
+ * Set attributes; a function becomes a listener. Of plain attributes `true` is an empty one and `false` none at all,
+ * while those of ARIA say "true" and "false"; null and undefined set nothing.
+ * @param {Element} element
+ * @param {Record<string, unknown>} attributes
+ */
+function dress(element, attributes) {
+  for (const [name, value] of Object.entries(attributes)) {
+    const plain = !name.startsWith("aria-");
+    if (value === null || value === undefined || (plain && value === false)) continue;
+    if (typeof value === "function") element.addEventListener(name, /** @type {EventListener} */ (value));
+    else element.setAttribute(name, plain && value === true ? "" : String(value));
+  }
+}
+
+/**
+ * @param {Element} element
+ * @param {Child[]} children
+ */
+function fill(element, children) {
+  for (const child of children.flat()) {
+    if (child === null || child === undefined || child === false) continue;
+    element.append(child instanceof Node ? child : String(child));
+  }
+}
+
+/**
+ * An HTML element: h("button", { class: "quiet", click: stop }, "Stop").
+ * @param {string} tag
+ * @param {Record<string, unknown>} [attributes]
+ * @param {...(Child | Child[])} children
+ * @returns {HTMLElement}
+ */
+export function h(tag, attributes = {}, ...children) {
+  const element = document.createElement(tag);
+  dress(element, attributes);
+  fill(element, children);
+  return element;
+}
+
+/**
+ * An SVG element.
+ * @param {string} tag
+ * @param {Record<string, unknown>} [attributes]
+ * @param {...(Child | Child[])} children
+ * @returns {SVGElement}
+ */
+export function s(tag, attributes = {}, ...children) {
+  const element = /** @type {SVGElement} */ (document.createElementNS(SVG, tag));
+  dress(element, attributes);
+  fill(element, children);
+  return element;
+}
+
+/**
+ * Put these children in the place of all others.
+ * @param {Element} element
+ * @param {...Child} children
+ */
+export function replace(element, ...children) {
+  element.replaceChildren();
+  fill(element, children);
+}
+
+/**
+ * Run once the page is about to be drawn, however often it was asked for.
+ * @param {() => void} draw
+ */
+export function onceAFrame(draw) {
+  let asked = false;
+  return () => {
+    if (asked) return;
+    asked = true;
+    requestAnimationFrame(() => {
+      asked = false;
+      draw();
+    });
+  };
+}
+
+/** Whether the reader asked for less motion. */
+export function stillness() {
+  return matchMedia("(prefers-reduced-motion: reduce)").matches;
+}

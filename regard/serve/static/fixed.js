@@ -1,0 +1,73 @@
+/** A model without attention: both sentences, and between them the one vector that is all it keeps. */
+
+import { vectorSize } from "./cards.js";
+import { h, replace, s } from "./dom.js";
+import { say } from "./language.js";
+import { hasAttention, unitsOf } from "./record.js";
+import { shown } from "./store.js";
+import { vectorCells } from "./vector.js";
+
+/**
+ * @param {HTMLElement} place
+ * @param {import("./store.js").Store} store
+ */
+export function mountFixed(place, store) {
+  const body = h("div", { class: "fixed" });
+  place.append(h("h3", {}, say("fixed_title")), body);
+  store.listen((state, before) => {
+    const look = shown(state);
+    place.hidden = look === null || hasAttention(look);
+    if (look === null || place.hidden || (look === shown(before) && state.step === before.step)) return;
+    const held = body.contains(document.activeElement) ? document.activeElement?.getAttribute("data-step") : null;
+    replace(body, ...drawing(store, look));
+    if (held) /** @type {HTMLElement | null} */ (body.querySelector(`[data-step="${held}"]`))?.focus();
+  });
+}
+
+/**
+ * @param {import("./store.js").Store} store
+ * @param {import("./record.js").Look} look
+ */
+function drawing(store, look) {
+  const vector = look.fixed_vector ?? [];
+  const count = vectorSize(look);
+  const part = count > vector.length ? say("first_numbers", { count: vector.length, all: count }) : "";
+  const words = look.source.words.flatMap((word) => [h("span", { class: "word" }, word), " "]);
+  const cells = vectorCells(vector, { size: 18, columns: 32, label: say("fixed_short", { count }) });
+  return [
+    h("p", { class: "sentence", dir: "auto" }, words),
+    funnel(false),
+    h("div", { class: "the-vector" }, cells),
+    part && h("p", { class: "hint" }, part),
+    funnel(true),
+    h("p", { class: "sentence", dir: "auto" }, targetWords(store, look)),
+    h("p", { class: "fixed-text" }, say("fixed_text", { count })),
+  ];
+}
+
+/**
+ * @param {import("./store.js").Store} store
+ * @param {import("./record.js").Look} look
+ */
+function targetWords(store, look) {
+  return unitsOf(look.target, "words", store.state.specials).flatMap((unit) => {
+    const here = unit.pieces.includes(store.state.step ?? -1);
+    const choose = () => {
+      if (store.state.step !== unit.pieces[0]) store.set({ step: unit.pieces[0], position: null });
+    };
+    const key = here ? "word target here" : "word target";
+    const listeners = { focus: choose, pointerenter: choose };
+    const current = here ? "true" : null;
+    const word = { class: key, "data-step": unit.pieces[0], "aria-current": current, ...listeners };
+    return [h("button", word, h("bdi", {}, unit.label)), " "];
+  });
+}
+
+/** @param {boolean} opening */
+function funnel(opening) {
+  const d = opening
+    ? "M44 0H56C56 26 100 18 100 44H0C0 18 44 26 44 0Z"
+    : "M0 0H100C100 26 56 18 56 44H44C44 18 0 26 0 0Z";
+  const frame = { class: "funnel", viewBox: "0 0 100 44", preserveAspectRatio: "none", "aria-hidden": "true" };
+  return s("svg", frame, s("path", { d }));
+}

@@ -1,0 +1,108 @@
+/** Choosing the map: words or pieces, the kind of attention, and a layer and head by its miniature. */
+
+import { miniature } from "./cards.js";
+import { h, replace } from "./dom.js";
+import { say } from "./language.js";
+import { gather, headsOf, mapOf, sidesOf, unitsOf } from "./record.js";
+import { shown } from "./store.js";
+
+const THUMB = 44;
+
+/**
+ * @typedef {import("./store.js").Store} Store
+ * @typedef {import("./record.js").Look} Look
+ */
+
+/**
+ * @param {HTMLElement} place
+ * @param {Store} store
+ */
+export function mountHeads(place, store) {
+  const switches = h("div", { class: "row" });
+  const heads = h("div", { class: "heads" });
+  place.append(switches, heads);
+  store.listen((state, before) => {
+    const look = shown(state);
+    place.hidden = look === null || Object.keys(look.attention).length === 0;
+    const depends = /** @type {const} */ (["unit", "specials", "kind", "layer", "head"]);
+    if (look === shown(before) && depends.every((name) => state[name] === before[name])) return;
+    if (look === null) return;
+    const held = document.activeElement?.getAttribute("data-choice");
+    replace(switches, ...toggles(store, look));
+    replace(heads, ...chooser(store, look));
+    if (held) /** @type {HTMLElement | null} */ (place.querySelector(`[data-choice="${held}"]`))?.focus();
+  });
+}
+
+/**
+ * @param {Store} store
+ * @param {Look} look
+ */
+function toggles(store, look) {
+  const { unit, specials, kind } = store.state;
+  const kinds = Object.keys(look.attention);
+  return [
+    group(say("pieces"), /** @type {const} */ (["words", "pieces"]).map((name) =>
+      option(say(name), unit === name, `unit-${name}`, () => store.set({ unit: name })))),
+    kinds.length > 1 && group(say("map"), kinds.map((name) =>
+      option(say(/** @type {any} */ (name)), kind === name, `kind-${name}`, () =>
+        store.set({ kind: name, layer: null, head: null, step: null, position: null })))),
+    h("label", { class: "check" },
+      h("input", { type: "checkbox", checked: specials, "data-choice": "specials",
+        change: (/** @type {Event} */ event) =>
+          store.set({ specials: /** @type {HTMLInputElement} */ (event.target).checked }) }),
+      say("specials")),
+  ];
+}
+
+/**
+ * @param {string} label
+ * @param {HTMLElement[]} options
+ */
+function group(label, options) {
+  return h("div", { class: "segments", role: "group", "aria-label": label }, options);
+}
+
+/**
+ * @param {string} label
+ * @param {boolean} chosen
+ * @param {string} choice
+ * @param {() => void} click
+ */
+function option(label, chosen, choice, click) {
+  return h("button", { "aria-pressed": chosen, "data-choice": choice, click }, label);
+}
+
+/**
+ * The miniatures of all heads, a row for each layer; nothing where there is only one map.
+ * @param {Store} store
+ * @param {Look} look
+ */
+function chooser(store, look) {
+  const { kind, unit, specials } = store.state;
+  const { layers, heads } = headsOf(look, kind);
+  if (layers * heads <= 1) return [];
+  const sides = sidesOf(look, kind);
+  const rows = unitsOf(sides.rows, unit, specials);
+  const columns = unitsOf(sides.columns, unit, specials);
+  const whole = say(kind === "cross" && look.alignment ? "alignment" : "average");
+  const one = (/** @type {number | null} */ layer, /** @type {number | null} */ head) => {
+    const map = mapOf(look, { kind, layer, head });
+    const chosen = store.state.layer === layer && store.state.head === head;
+    const name = layer === null ? whole : head === null
+      ? `${say("layer", { number: layer + 1 })}, ${say("layer_average")}`
+      : say("layer_head", { layer: layer + 1, head: head + 1 });
+    return h("button",
+      { class: "thumb", "aria-pressed": chosen, "aria-label": name, title: name,
+        "data-choice": `map-${layer}-${head}`, click: () => store.set({ layer, head }) },
+      miniature(map ? gather(map, rows, columns) : [], THUMB));
+  };
+  const lines = [h("div", { class: "layer" }, h("span", { class: "layer-name" }, whole), one(null, null))];
+  for (let layer = 0; layer < layers; layer++) {
+    const maps = Array.from({ length: heads }, (_, head) => one(layer, head));
+    if (heads > 1) maps.unshift(one(layer, null));
+    lines.push(h("div", { class: "layer" },
+      h("span", { class: "layer-name" }, say("layer", { number: layer + 1 })), maps));
+  }
+  return lines;
+}

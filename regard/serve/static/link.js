@@ -1,0 +1,92 @@
+/** What is on screen as the fragment of a link, and back. */
+
+import { START, changeOf } from "./store.js";
+
+/**
+ * @typedef {import("./store.js").State} State
+ * @typedef {import("./store.js").Change} Change
+ * @typedef {import("./record.js").Edit} Edit
+ */
+
+const NUMBERS = /** @type {const} */ (["layer", "head", "step", "position", "stage", "beam", "moment"]);
+
+/**
+ * @param {State} state
+ * @returns {string}
+ */
+export function writeLink(state) {
+  const link = new URLSearchParams();
+  if (state.live) {
+    if (state.text) link.set("text", state.text);
+    for (const name of state.chosen) link.append("model", name);
+  }
+  if (state.focus !== null) link.set("look", state.focus);
+  for (const name of NUMBERS) {
+    const value = state[name];
+    if (value !== null && value !== START[name]) link.set(name, String(value));
+  }
+  if (state.unit !== START.unit) link.set("unit", state.unit);
+  if (state.kind !== START.kind) link.set("kind", state.kind);
+  if (state.specials) link.set("specials", "1");
+  if (state.treeOpen) link.set("tree", "1");
+  const { prefix, ban, edits } = changeOf(state);
+  if (prefix.length > 0) link.set("prefix", prefix.join(","));
+  if (ban.length > 0) link.set("ban", ban.join(","));
+  for (const edit of edits) link.append("edit", writeEdit(edit));
+  return link.toString();
+}
+
+/**
+ * @param {string} fragment
+ * @returns {{state: Partial<State>, change: Change | null}}
+ */
+export function readLink(fragment) {
+  const link = new URLSearchParams(fragment.replace(/^#/, ""));
+  /** @type {Partial<State>} */
+  const state = { text: link.get("text") ?? "", chosen: link.getAll("model"), focus: link.get("look") };
+  for (const name of NUMBERS) {
+    const value = wholeNumber(link.get(name));
+    state[name] = value ?? /** @type {any} */ (START[name]);
+  }
+  state.stage = Math.min(/** @type {number} */ (state.stage), START.stage);
+  state.unit = link.get("unit") === "pieces" ? "pieces" : "words";
+  const kind = link.get("kind") ?? "";
+  state.kind = ["encoder-self", "decoder-self"].includes(kind) ? kind : START.kind;
+  state.specials = link.get("specials") === "1";
+  state.treeOpen = link.get("tree") === "1";
+  const prefix = wholeNumbers(link.get("prefix"));
+  const ban = wholeNumbers(link.get("ban"));
+  const edits = link.getAll("edit").flatMap((text) => readEdit(text) ?? []);
+  const changed = prefix.length + ban.length + edits.length > 0;
+  return { state, change: changed ? { prefix, ban, edits } : null };
+}
+
+/** @param {Edit} edit */
+function writeEdit(edit) {
+  const place = [edit.layer, edit.head, edit.step, edit.position].map((value) => value ?? "").join(".");
+  const sign = edit.multiply === null || edit.multiply === undefined ? "=" : "*";
+  return `${edit.kind} ${place} ${sign} ${edit.multiply ?? edit.replace}`;
+}
+
+/**
+ * @param {string} text
+ * @returns {Edit | null}
+ */
+function readEdit(text) {
+  const [kind, place, sign, value] = text.split(" ");
+  const number = Number(value);
+  if (!["cross", "encoder-self", "decoder-self"].includes(kind) || !Number.isFinite(number)) return null;
+  const [layer, head, step, position] = (place ?? "").split(".").map(wholeNumber);
+  const edit = { kind, layer: layer ?? null, head: head ?? null, step: step ?? null, position: position ?? null };
+  return sign === "*" ? { ...edit, multiply: number } : { ...edit, replace: number };
+}
+
+/** @param {string | null} text */
+function wholeNumber(text) {
+  return text !== null && /^\d{1,7}$/.test(text) ? Number(text) : null;
+}
+
+/** @param {string | null} text */
+function wholeNumbers(text) {
+  return (text ?? "").split(",").flatMap((part) => wholeNumber(part) ?? []);
+}

@@ -1,0 +1,174 @@
+/** Build the page: live, before a server, or from the records that lie in the file itself. */
+
+import { reason, translate } from "./actions.js";
+import { askModels, Refusal } from "./api.js";
+import { mountCandidates } from "./candidates.js";
+import { mountCards } from "./cards.js";
+import { mountChanges } from "./changes.js";
+import { h } from "./dom.js";
+import { keepJson, pictureButtons } from "./download.js";
+import { mountFixed } from "./fixed.js";
+import { askKey, mountForm } from "./form.js";
+import { mountHeads } from "./heads.js";
+import { chooseLanguage, say } from "./language.js";
+import { readLink, writeLink } from "./link.js";
+import { mountMatrix } from "./matrix.js";
+import { mountPlayer } from "./player.js";
+import { mountRibbons } from "./ribbons.js";
+import { START, Store, shown } from "./store.js";
+import { followTable } from "./table.js";
+import { mountTime } from "./time.js";
+import { mountTop } from "./top.js";
+import { mountTree } from "./tree.js";
+import { mountWeight } from "./weight.js";
+
+/**
+ * @param {HTMLElement} page
+ * @param {Store} store
+ */
+function build(page, store) {
+  const tables = followTable(store);
+  const top = h("header", { class: "top" });
+  const form = h("section", { class: "part form", hidden: !store.state.live });
+  const notice = h("p", { class: "notice", role: "status", "aria-live": "polite" });
+  const cards = h("section", { class: "part", "aria-labelledby": "cards-title", hidden: true });
+  const [heads, ribbons, fixed, matrix, candidates, weight, changes, player, tree, time] = [
+    "heads-part", "ribbons-part", "fixed-part", "matrix-part", "panel", "panel", "panel changes", "player", "tree-part",
+    "time-part",
+  ].map((key) => h("section", { class: `part ${key}`, hidden: true }));
+  const title = h("h2", { dir: "auto" });
+  const inside = h("div", { class: "inside", hidden: true },
+    h("div", { class: "inside-head" }, title, keeping(store, matrix)),
+    heads, time, ribbons, fixed,
+    h("div", { class: "columns" }, matrix, h("div", { class: "side" }, candidates, weight, changes)),
+    player, tree);
+  const note = h("p", {}, store.state.live ? say("attention_note") : say("file_note"));
+  page.replaceChildren(top, h("main", {}, form, notice, cards, inside), h("footer", {}, note));
+  mountTop(top);
+  if (store.state.live) mountForm(form, store);
+  mountCards(cards, store);
+  mountHeads(heads, store);
+  mountTime(time, store);
+  mountRibbons(ribbons, store, tables);
+  mountFixed(fixed, store);
+  mountMatrix(matrix, store, tables);
+  mountCandidates(candidates, store);
+  mountWeight(weight, store, tables);
+  mountChanges(changes, store);
+  mountPlayer(player, store);
+  mountTree(tree, store);
+  store.listen((state) => {
+    inside.hidden = shown(state) === null;
+    title.textContent = state.focus === null ? "" : say("inside", { name: state.focus });
+    notice.textContent = state.notice;
+  });
+  return form;
+}
+
+/**
+ * Copy a link, keep the record, keep the picture.
+ * @param {Store} store
+ * @param {HTMLElement} matrix
+ */
+function keeping(store, matrix) {
+  const name = () => `${store.state.focus ?? "look"}-attention`;
+  const pictures = pictureButtons(() => matrix.querySelector("svg.matrix"), name);
+  pictures.append(h("button", { class: "quiet", "aria-label": `${say("download")} JSON`,
+    click: () => keepJson(shown(store.state), name()) }, "JSON"));
+  store.listen((state) => {
+    const drawn = matrix.hidden;
+    pictures.querySelectorAll("button").forEach((button, index) => (button.hidden = drawn && index < 2));
+  });
+  const copy = h("button", { class: "quiet", click: () => copyLink(store) }, say("copy_link"));
+  copy.hidden = location.protocol === "about:";
+  return h("div", { class: "buttons" }, copy, pictures);
+}
+
+/** @param {Store} store */
+async function copyLink(store) {
+  const address = new URL(location.href);
+  address.hash = writeLink(store.state);
+  try {
+    await navigator.clipboard.writeText(address.href);
+    store.set({ notice: say("copied") });
+  } catch {
+    store.set({ notice: `${say("copy_this")} ${address.href}` });
+  }
+}
+
+/**
+ * Keep the address in step with what is on screen.
+ * @param {Store} store
+ */
+function followAddress(store) {
+  if (location.protocol === "about:") return;
+  let timer = 0;
+  let written = location.hash.slice(1);
+  store.listen(() => {
+    clearTimeout(timer);
+    timer = setTimeout(() => {
+      written = writeLink(store.state);
+      history.replaceState(null, "", `#${written}`);
+    }, 250);
+  });
+  addEventListener("hashchange", () => {
+    if (location.hash.slice(1) !== written) location.reload();
+  });
+}
+
+/**
+ * @param {Store} store
+ * @param {HTMLElement} form
+ */
+async function startLive(store, form) {
+  const { state, change } = readLink(location.hash);
+  try {
+    const models = (await askModels()).models.filter((model) => model.can_look && model.source !== "image");
+    const names = models.map((model) => model.name);
+    const asked = state.chosen ?? [];
+    const known = asked.filter((name) => names.includes(name));
+    const strange = asked.filter((name) => !names.includes(name));
+    const notice = models.length === 0 ? say("no_models") : strange.length > 0
+      ? say("unknown_models", { names: strange.join(", ") }) : "";
+    const focus = state.focus !== null && known.includes(state.focus ?? "") ? state.focus : null;
+    const text = state.text ?? "";
+    store.set({ ...state, text, models, focus, chosen: known.length > 0 ? known : names.slice(0, 3), notice });
+    followAddress(store);
+    if (text && known.length > 0) await translate(store, text, { focus, change, keep: true });
+  } catch (error) {
+    const locked = error instanceof Refusal && [401, 403].includes(error.status);
+    if (locked) askKey(form, () => startLive(store, form));
+    else store.set({ notice: reason(error) });
+  }
+}
+
+/**
+ * @param {Store} store
+ * @param {import("./record.js").Look[]} looks
+ */
+function startFile(store, looks) {
+  /** @type {Record<string, import("./store.js").Entry>} */
+  const entries = {};
+  for (const look of looks) {
+    let name = look.model.name;
+    for (let again = 2; name in entries; again++) name = `${look.model.name} (${again})`;
+    entries[name] = { status: "ready", original: look, history: [] };
+  }
+  const { state } = readLink(location.hash);
+  const names = Object.keys(entries);
+  const focus = names.includes(state.focus ?? "") ? /** @type {string} */ (state.focus) : names[0];
+  store.set({ ...state, text: looks[0].source.text, chosen: names, entries, focus });
+  followAddress(store);
+}
+
+function start() {
+  chooseLanguage();
+  const records = document.getElementById("looks");
+  const store = new Store({ ...START, live: records === null });
+  const page = /** @type {HTMLElement} */ (document.getElementById("page"));
+  const form = build(page, store);
+  if (records === null) startLive(store, form);
+  else startFile(store, JSON.parse(records.textContent ?? "[]"));
+}
+
+start();

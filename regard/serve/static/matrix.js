@@ -1,0 +1,294 @@
+/** The map as a matrix with entropy and coverage, walked by keys, and changed by clicking and dragging. */
+
+import { h, replace, s } from "./dom.js";
+import { change, drag } from "./gestures.js";
+import { say } from "./language.js";
+import { clamp, decimal, weight } from "./number.js";
+import { coverage, entropy, traceAt, unitAt } from "./record.js";
+import { changeOf } from "./store.js";
+
+const LARGEST = 38;
+const SMALLEST = 15;
+const BAR = 46; // room for the bars of coverage
+const ASIDE = 76; // room for those of entropy and their name
+const LABEL = 150; // the longest label, in pixels
+
+/** @typedef {import("./table.js").Table} Table */
+
+/**
+ * @param {HTMLElement} place
+ * @param {import("./store.js").Store} store
+ * @param {import("./table.js").Tables} tables
+ */
+export function mountMatrix(place, store, tables) {
+  const hint = h("p", { class: "hint", id: "matrix-hint" });
+  const scroll = h("div", { class: "scroll", tabindex: -1 });
+  const keys = h("p", { class: "hint keys" }, say("matrix_keys"));
+  place.append(h("h3", {}, say("matrix")), hint, scroll, keys);
+  /** @type {Matrix | null} */
+  let matrix = null;
+  const rebuild = () => {
+    const table = tables.current;
+    place.hidden = table === null;
+    if (table === null) return;
+    hint.hidden = keys.hidden = !store.state.live;
+    hint.textContent = say("matrix_hint");
+    const held = scroll.contains(document.activeElement);
+    matrix = new Matrix(table, store, scroll.clientWidth || place.clientWidth);
+    replace(scroll, matrix.picture);
+    matrix.mark();
+    if (held) matrix.focus();
+  };
+  tables.listen(rebuild);
+  let width = 0;
+  new ResizeObserver(([entry]) => {
+    const now = Math.round(entry.contentRect.width);
+    if (now === width) return;
+    width = now;
+    rebuild();
+  }).observe(place);
+  store.listen((state, before) => {
+    if (state.step !== before.step || state.position !== before.position) matrix?.mark();
+  });
+}
+
+/** One drawn matrix. */
+class Matrix {
+  /**
+   * @param {Table} table
+   * @param {import("./store.js").Store} store
+   * @param {number} room in pixels
+   */
+  constructor(table, store, room) {
+    this.table = table;
+    this.store = store;
+    const longest = Math.max(0, ...table.rows.map((unit) => measure(unit.label)));
+    this.left = Math.min(longest, LABEL) + 12;
+    const fits = (room - this.left - ASIDE) / Math.max(table.columns.length, 1);
+    this.cell = Math.floor(clamp(fits, SMALLEST, LARGEST));
+    const widest = Math.min(Math.max(0, ...table.columns.map((unit) => measure(unit.label))), LABEL);
+    this.slanted = widest > this.cell - 4;
+    this.top = this.slanted ? widest * 0.71 + 20 : 24;
+    this.lean = this.slanted ? widest * 0.71 : 0;
+    this.width = this.left + table.columns.length * this.cell + Math.max(ASIDE, this.lean);
+    this.height = this.top + table.rows.length * this.cell + BAR + 22;
+    /** @type {SVGElement[][]} */
+    this.cells = [];
+    this.picture = this.draw();
+  }
+
+  draw() {
+    const size = { width: this.width, height: this.height, viewBox: `0 0 ${this.width} ${this.height}` };
+    const picture = s("svg", { class: "matrix", ...size, role: "grid", "aria-label": say("matrix_label") });
+    if (this.store.state.live) picture.setAttribute("aria-describedby", "matrix-hint");
+    picture.append(this.columnLabels(), ...this.table.rows.map((_, t) => this.row(t)));
+    picture.append(this.windows(), this.entropyBars(), this.coverageBars());
+    this.mover = s("rect", { class: "row-mark", height: this.cell, rx: 3, "pointer-events": "none" });
+    picture.append(this.mover);
+    picture.addEventListener("keydown", (event) => this.key(/** @type {KeyboardEvent} */ (event)));
+    picture.addEventListener("focusin", (event) => this.reach(event));
+    drag(picture, this, this.store);
+    return picture;
+  }
+
+  columnLabels() {
+    const { ban } = changeOf(this.store.state);
+    const labels = this.table.columns.map((unit, j) => {
+      const x = this.x(j) + this.cell / 2;
+      const y = this.top - 8;
+      const banned = unit.pieces.every((piece) => ban.includes(piece)) && this.table.view.kind !== "decoder-self";
+      const place = this.slanted
+        ? { transform: `translate(${x + 3} ${y}) rotate(-45)`, "text-anchor": "start" }
+        : { x, y, "text-anchor": "middle" };
+      return s("text", { ...place, class: banned ? "label banned" : "label", role: "columnheader" }, short(unit.label));
+    });
+    return s("g", { role: "row" }, labels);
+  }
+
+  /** @param {number} t */
+  row(t) {
+    const { rows, columns, weights } = this.table;
+    const y = this.y(t);
+    const edits = changeOf(this.store.state).edits;
+    this.cells.push(
+      columns.map((column, j) => {
+        const value = weights[t][j];
+        const edited = edits.some(
+          (edit) => edit.kind === this.table.view.kind && rows[t].pieces.includes(edit.step ?? -1) &&
+            (edit.position === null || column.pieces.includes(edit.position)),
+        );
+        const inner = { x: this.x(j) + 1, y: y + 1, width: this.cell - 2, height: this.cell - 2, rx: 3 };
+        return s("g", {
+          class: edited ? "cell edited" : "cell", role: "gridcell", tabindex: -1, "data-row": t, "data-column": j,
+          "aria-label": say("cell", { row: rows[t].label, column: column.label, weight: weight(value) }),
+        }, s("rect", { ...inner, class: "cell-base" }),
+          s("rect", { ...inner, class: "above", "fill-opacity": clamp(value, 0, 1).toFixed(3) }),
+          s("title", {}, say("cell", { row: rows[t].label, column: column.label, weight: weight(value) })));
+      }),
+    );
+    const label = { x: this.left - 8, y: y + this.cell / 2, "text-anchor": "end", "dominant-baseline": "central" };
+    const name = s("text", { ...label, class: "label", role: "rowheader", "data-row": t }, short(rows[t].label));
+    return s("g", { role: "row" }, name, this.cells[t]);
+  }
+
+  /** Where local attention may look in each row: its window, its centre, and the Gaussian of the row in view. */
+  windows() {
+    const group = s("g", { class: "windows", "pointer-events": "none" });
+    if (this.table.view.kind !== "cross") return group;
+    this.table.rows.forEach((unit, t) => {
+      const trace = traceAt(this.table.look, unit.pieces[0], this.table.view);
+      if (!trace?.window) return;
+      const [first, last] = trace.window;
+      const from = this.along(first - 0.5);
+      const to = this.along(last + 0.5);
+      const size = { x: from, y: this.y(t) + 0.5, width: Math.max(to - from, 0), height: this.cell - 1, rx: 4 };
+      group.append(s("rect", { ...size, class: "window", "data-row": t }));
+      if (trace.centre === null) return;
+      const x = this.along(trace.centre - 1);
+      group.append(s("line", { x1: x, x2: x, y1: this.y(t) + 2, y2: this.y(t) + this.cell - 2, class: "centre" },
+        s("title", {}, say("window_note", { centre: decimal(trace.centre) }))));
+      if (trace.gaussian) group.append(this.bell(trace.gaussian, trace.window, t));
+    });
+    return group;
+  }
+
+  /**
+   * @param {number[]} gaussian
+   * @param {[number, number]} window
+   * @param {number} t
+   */
+  bell(gaussian, [first, last], t) {
+    const points = [];
+    const floor = this.y(t) + this.cell - 2;
+    for (let j = first; j <= last; j++) {
+      points.push(`${this.along(j).toFixed(1)},${(floor - (this.cell - 4) * gaussian[j]).toFixed(1)}`);
+    }
+    return s("polyline", { points: points.join(" "), class: "bell", "data-row": t });
+  }
+
+  entropyBars() {
+    const x = this.left + this.table.columns.length * this.cell + 8;
+    const most = Math.max(1, Math.log2(Math.max(this.table.columns.length, 2)));
+    const bars = this.table.weights.map((row, t) => {
+      const bits = entropy(row);
+      const middle = this.y(t) + this.cell / 2;
+      return s("g", {},
+        s("rect", { x, y: middle - 2, height: 4, width: (bits / most) * BAR, rx: 2, class: "measure" }),
+        s("title", {}, `${say("entropy")}: ${decimal(bits)}`));
+    });
+    const name = s("text", { x, y: this.y(this.table.rows.length) + 14, class: "small" }, say("entropy"));
+    return s("g", { "aria-hidden": "true" }, bars, name);
+  }
+
+  coverageBars() {
+    const y = this.y(this.table.rows.length) + 8;
+    const sums = coverage(this.table.weights);
+    const most = Math.max(1, ...sums);
+    const bars = sums.map((sum, j) => {
+      const size = { x: this.x(j) + this.cell / 2 - 2, y, width: 4, height: (sum / most) * (BAR - 16), rx: 2 };
+      return s("g", {}, s("rect", { ...size, class: "measure" }),
+        s("title", {}, `${say("coverage")}: ${decimal(sum)}`));
+    });
+    const place = { x: this.left - 8, y: y + 10, "text-anchor": "end", class: "small" };
+    return s("g", { "aria-hidden": "true" }, s("text", place, say("coverage")), bars);
+  }
+
+  /** @param {number} j */
+  x(j) {
+    return this.left + j * this.cell;
+  }
+
+  /** @param {number} t */
+  y(t) {
+    return this.top + t * this.cell;
+  }
+
+  /**
+   * The x of a place among the pieces, also between two of them; a word's pieces share its cell.
+   * @param {number} position
+   */
+  along(position) {
+    const { columns } = this.table;
+    for (let j = 0; j < columns.length; j++) {
+      const { pieces } = columns[j];
+      const offset = position - pieces[0] + 0.5;
+      if (offset <= pieces.length || j === columns.length - 1) {
+        return this.x(j) + clamp(offset / pieces.length, 0, 1) * this.cell;
+      }
+    }
+    return this.left;
+  }
+
+  /** Show which row and cell are in view. */
+  mark() {
+    const row = unitAt(this.table.rows, this.store.state.step);
+    const column = unitAt(this.table.columns, this.store.state.position);
+    this.picture.querySelectorAll("[data-row]").forEach((element) => {
+      element.classList.toggle("in-row", Number(element.getAttribute("data-row")) === row);
+    });
+    this.picture.classList.toggle("has-row", row >= 0);
+    this.mover?.setAttribute("x", String(this.left));
+    this.mover?.setAttribute("width", String(row < 0 ? 0 : this.table.columns.length * this.cell));
+    this.mover?.setAttribute("y", String(this.y(Math.max(row, 0))));
+    this.cells.flat().forEach((cell) => {
+      cell.setAttribute("tabindex", "-1");
+      cell.classList.remove("here");
+      cell.removeAttribute("aria-selected");
+    });
+    const here = this.cells[Math.max(row, 0)]?.[Math.max(column, 0)];
+    here?.setAttribute("tabindex", "0"); // one stop for the Tab key; the arrows go on from there
+    if (row >= 0 && column >= 0) {
+      here?.classList.add("here");
+      here?.setAttribute("aria-selected", "true");
+    }
+  }
+
+  focus() {
+    /** @type {SVGElement | null} */ (this.picture.querySelector('[tabindex="0"]'))?.focus();
+  }
+
+  /** @param {Event} event */
+  reach(event) {
+    const cell = /** @type {Element} */ (event.target).closest(".cell");
+    if (cell) this.select(Number(cell.getAttribute("data-row")), Number(cell.getAttribute("data-column")));
+  }
+
+  /**
+   * @param {number} row
+   * @param {number} column
+   */
+  select(row, column) {
+    const step = this.table.rows[row].pieces[0];
+    this.store.set({ step, position: this.table.columns[column].pieces[0], playing: false });
+  }
+
+  /** @param {KeyboardEvent} event */
+  key(event) {
+    const cell = /** @type {Element} */ (event.target).closest(".cell");
+    if (!cell || event.ctrlKey || event.metaKey || event.altKey) return;
+    const row = Number(cell.getAttribute("data-row"));
+    const column = Number(cell.getAttribute("data-column"));
+    const moves = { ArrowUp: [-1, 0], ArrowDown: [1, 0], ArrowLeft: [0, -1], ArrowRight: [0, 1] };
+    const move = moves[/** @type {keyof typeof moves} */ (event.key)];
+    if (move) this.cells[row + move[0]]?.[column + move[1]]?.focus();
+    else if (!this.store.state.live || !change(event.key, this.store, this.table, row, column)) return;
+    event.preventDefault();
+  }
+}
+
+const pen = document.createElement("canvas").getContext("2d");
+
+/**
+ * The width of a label, about.
+ * @param {string} label
+ */
+export function measure(label) {
+  if (!pen) return label.length * 8;
+  pen.font = "13.5px system-ui, sans-serif";
+  return pen.measureText(short(label)).width + 4;
+}
+
+/** @param {string} label */
+function short(label) {
+  return [...label].length > 20 ? [...label].slice(0, 19).join("") + "…" : label;
+}

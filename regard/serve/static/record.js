@@ -1,0 +1,151 @@
+/** What is derived from a look record (regard-look/1): units to show, maps between them, entropy and coverage. */
+
+/**
+ * @typedef {{text: string, word: number | null}} Piece
+ * @typedef {{text: string, words: string[], pieces: Piece[]}} Side
+ * @typedef {{piece: string, id: number, probability: number}} Candidate
+ * @typedef {{kind: string, layer: number, head: number, query: number[], scores: (number | null)[],
+ *   weights: number[], weighted_values: number[][], context: number[], centre: number | null,
+ *   window: [number, number] | null, gaussian: number[] | null}} Trace
+ * @typedef {{piece: string, id: number, probability: number, candidates: Candidate[], attention: Trace[]}} Step
+ * @typedef {{id: number, parent: number | null, step: number, piece: string, log_probability: number,
+ *   score: number, state: "kept" | "pruned" | "finished" | "best"}} Node
+ * @typedef {{kind: string, layer: number | null, head: number | null, step: number | null,
+ *   position: number | null, replace?: number | null, multiply?: number | null}} Edit
+ * @typedef {{format: string, model: any, source: Side, target: Side, score: number, log_probability: number,
+ *   finished: boolean, forced: boolean, prefix: number, alignment: number[][] | null,
+ *   attention: Record<string, number[][][][]>, steps: Step[], shown_dimensions: number, dimensions?: any,
+ *   fixed_vector: number[] | null, intervention: {ban: number[], edits: Edit[]} | null,
+ *   beam: {nodes: Node[]} | null, over_time: any[] | null}} Look
+ * @typedef {{label: string, pieces: number[], special: boolean}} Unit a word or a piece, and the pieces it is made of
+ * @typedef {{kind: string, layer: number | null, head: number | null}} View which map is shown; null: not one alone
+ */
+
+/**
+ * The rows or columns to show: words (each with its pieces) or single pieces, with or without </s> and its like.
+ * @param {Side} side
+ * @param {"words" | "pieces"} unit
+ * @param {boolean} specials
+ * @returns {Unit[]}
+ */
+export function unitsOf(side, unit, specials) {
+  /** @type {Unit[]} */
+  const units = unit === "words" ? side.words.map((label) => ({ label, pieces: [], special: false })) : [];
+  side.pieces.forEach((piece, index) => {
+    const special = piece.word === null;
+    if (special && !specials) return;
+    if (unit === "words" && !special) units[/** @type {number} */ (piece.word)]?.pieces.push(index);
+    else units.push({ label: piece.text, pieces: [index], special });
+  });
+  return units.filter((each) => each.pieces.length > 0);
+}
+
+/**
+ * The sentences whose words ask (rows) and are looked at (columns) in a kind of attention.
+ * @param {Look} look
+ * @param {string} kind
+ */
+export function sidesOf(look, kind) {
+  return {
+    rows: kind === "encoder-self" ? look.source : look.target,
+    columns: kind === "decoder-self" ? look.target : look.source,
+  };
+}
+
+/**
+ * The weights between pieces of the map that a view names: a head, the mean of a layer, or the one alignment.
+ * @param {Look} look
+ * @param {View} view
+ * @returns {number[][] | null}
+ */
+export function mapOf(look, view) {
+  const layers = look.attention[view.kind];
+  if (view.kind === "cross" && view.layer === null && look.alignment) return look.alignment;
+  if (!layers) return null;
+  const chosen = view.layer === null ? layers : [layers[Math.min(view.layer, layers.length - 1)]];
+  const maps = chosen.flatMap((heads) =>
+    view.head === null ? heads : [heads[Math.min(view.head, heads.length - 1)]],
+  );
+  return maps.length === 1 ? maps[0] : mean(maps);
+}
+
+/** @param {number[][][]} maps */
+function mean(maps) {
+  return maps[0].map((row, t) => row.map((_, j) => maps.reduce((sum, map) => sum + map[t][j], 0) / maps.length));
+}
+
+/**
+ * A map between units: summed over the pieces that are looked at, averaged over those that look.
+ * @param {number[][]} map
+ * @param {Unit[]} rows
+ * @param {Unit[]} columns
+ */
+export function gather(map, rows, columns) {
+  return rows.map((row) =>
+    columns.map((column) => {
+      let sum = 0;
+      for (const t of row.pieces) for (const j of column.pieces) sum += map[t]?.[j] ?? 0;
+      return sum / row.pieces.length;
+    }),
+  );
+}
+
+/**
+ * Entropy in bits: 0 when all the weight is on one place.
+ * @param {number[]} weights
+ */
+export function entropy(weights) {
+  return weights.reduce((sum, weight) => (weight > 0 ? sum - weight * Math.log2(weight) : sum), 0);
+}
+
+/**
+ * How much weight each column got in all rows together.
+ * @param {number[][]} weights
+ * @returns {number[]}
+ */
+export function coverage(weights) {
+  return (weights[0] ?? []).map((_, j) => weights.reduce((sum, row) => sum + row[j], 0));
+}
+
+/**
+ * The unit that holds a piece, or -1.
+ * @param {Unit[]} units
+ * @param {number | null} piece
+ */
+export function unitAt(units, piece) {
+  return piece === null ? -1 : units.findIndex((unit) => unit.pieces.includes(piece));
+}
+
+/**
+ * The arithmetic of the head in view at a step; where no single head is in view, of the one that gave the alignment.
+ * @param {Look} look
+ * @param {number} step
+ * @param {View} view
+ * @returns {Trace | null}
+ */
+export function traceAt(look, step, view) {
+  const traces = (look.steps[step]?.attention ?? []).filter((trace) => trace.kind === "cross");
+  if (traces.length === 0) return null;
+  const named = view.kind === "cross" && view.layer !== null;
+  const near = traces.filter((trace) => !named || trace.layer === view.layer);
+  if (named && view.head !== null) return near.find((trace) => trace.head === view.head) ?? near[0] ?? traces[0];
+  const row = look.alignment?.[step] ?? [];
+  const distance = (/** @type {Trace} */ trace) =>
+    trace.weights.reduce((sum, weight, j) => sum + Math.abs(weight - (row[j] ?? 0)), 0);
+  return near.reduce((best, trace) => (distance(trace) < distance(best) ? trace : best), near[0]);
+}
+
+/** @param {Look} look */
+export function hasAttention(look) {
+  return Object.keys(look.attention).length > 0;
+}
+
+/**
+ * The layers and heads that a record holds of a kind.
+ * @param {Look} look
+ * @param {string} kind
+ */
+export function headsOf(look, kind) {
+  const layers = look.attention[kind] ?? [];
+  return { layers: layers.length, heads: layers[0]?.length ?? 0 };
+}

@@ -1,0 +1,119 @@
+/** The one state of the page, and what is on screen as a link. */
+
+/**
+ * @typedef {import("./record.js").Look} Look
+ * @typedef {import("./record.js").Edit} Edit
+ * @typedef {{prefix: number[], ban: number[], edits: Edit[]}} Change what was asked of the model beyond the sentence
+ * @typedef {{status: "loading" | "ready" | "error", error?: string, original?: Look,
+ *   history: {change: Change, look: Look}[], busy?: boolean, tree?: Look | null}} Entry one model's looks
+ * @typedef {{name: string, kind: string, paper?: string, can_look: boolean, source?: "text" | "image", parameters?: number, bleu?: number | null,
+ *   source_language?: string | null, target_language?: string | null}} Served a model of the server
+ * @typedef {Object} State
+ * @property {boolean} live with a server behind it, or a file that only shows
+ * @property {Served[]} models
+ * @property {string} text the sentence that was last translated
+ * @property {string[]} chosen names of the models to translate with
+ * @property {string | null} focus the model that is looked into
+ * @property {Record<string, Entry>} entries
+ * @property {"words" | "pieces"} unit
+ * @property {boolean} specials
+ * @property {string} kind
+ * @property {number | null} layer
+ * @property {number | null} head
+ * @property {number | null} step the target piece in view (a source piece for encoder-self attention)
+ * @property {number | null} position the piece looked at, when a cell is in view
+ * @property {number} stage of the player, 0 to 4
+ * @property {boolean} playing
+ * @property {number} speed
+ * @property {number} beam width of the tree
+ * @property {boolean} treeOpen
+ * @property {number | null} moment which validation of training is shown
+ * @property {string} notice a line for everyone, read aloud too
+ */
+
+/** @type {Change} */
+export const UNCHANGED = Object.freeze({ prefix: [], ban: [], edits: [] });
+
+/** @type {State} */
+export const START = {
+  live: true,
+  models: [],
+  text: "",
+  chosen: [],
+  focus: null,
+  entries: {},
+  unit: "words",
+  specials: false,
+  kind: "cross",
+  layer: null,
+  head: null,
+  step: null,
+  position: null,
+  stage: 4,
+  playing: false,
+  speed: 1,
+  beam: 4,
+  treeOpen: false,
+  moment: null,
+  notice: "",
+};
+
+/** A state that tells its listeners what it was before. */
+export class Store {
+  /** @param {State} state */
+  constructor(state) {
+    this.state = state;
+    /** @type {((state: State, before: State) => void)[]} */
+    this.listeners = [];
+  }
+
+  /** @param {Partial<State>} patch */
+  set(patch) {
+    const before = this.state;
+    this.state = { ...before, ...patch };
+    for (const listener of this.listeners) listener(this.state, before);
+  }
+
+  /**
+   * Change the entry of one model.
+   * @param {string} name
+   * @param {Partial<Entry>} patch
+   */
+  setEntry(name, patch) {
+    const entry = this.state.entries[name] ?? { status: "loading", history: [] };
+    this.set({ entries: { ...this.state.entries, [name]: { ...entry, ...patch } } });
+  }
+
+  /** @param {(state: State, before: State) => void} listener */
+  listen(listener) {
+    this.listeners.push(listener);
+  }
+}
+
+/**
+ * The entry that is looked into, once it is there.
+ * @param {State} state
+ */
+export function focused(state) {
+  const entry = state.focus === null ? undefined : state.entries[state.focus];
+  return entry?.original ? entry : null;
+}
+
+/**
+ * The look on screen: the last change's, or the original.
+ * @param {State} state
+ * @returns {Look | null}
+ */
+export function shown(state) {
+  const entry = focused(state);
+  return entry ? (entry.history.at(-1)?.look ?? /** @type {Look} */ (entry.original)) : null;
+}
+
+/**
+ * The change on screen.
+ * @param {State} state
+ * @returns {Change}
+ */
+export function changeOf(state) {
+  return focused(state)?.history.at(-1)?.change ?? UNCHANGED;
+}

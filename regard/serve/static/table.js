@@ -1,0 +1,70 @@
+/** The map on screen, between the words or pieces on screen: computed once, drawn by ribbons and matrix alike. */
+
+import { gather, mapOf, sidesOf, unitsOf } from "./record.js";
+import { shown } from "./store.js";
+
+/**
+ * @typedef {import("./record.js").Look} Look
+ * @typedef {import("./record.js").Unit} Unit
+ * @typedef {{look: Look, view: import("./record.js").View, rows: Unit[], columns: Unit[], weights: number[][]}} Table
+ * @typedef {{current: Table | null, listen: (listener: (table: Table | null) => void) => void}} Tables
+ */
+
+const DEPENDS_ON = /** @type {const} */ ([
+  "entries", "focus", "unit", "specials", "kind", "layer", "head", "moment",
+]);
+
+/**
+ * Follow the store and tell the listeners whenever the map on screen is another one.
+ * @param {import("./store.js").Store} store
+ * @returns {Tables}
+ */
+export function followTable(store) {
+  /** @type {((table: Table | null) => void)[]} */
+  const listeners = [];
+  const tables = {
+    /** @type {Table | null} */
+    current: null,
+    /** @param {(table: Table | null) => void} listener */
+    listen: (listener) => void listeners.push(listener),
+  };
+  store.listen((state, before) => {
+    if (DEPENDS_ON.every((name) => state[name] === before[name])) return;
+    const next = tableOf(state);
+    if (same(next, tables.current, state, before)) return;
+    tables.current = next;
+    for (const listener of listeners) listener(tables.current);
+  });
+  return tables;
+}
+
+/**
+ * @param {import("./store.js").State} state
+ * @returns {Table | null}
+ */
+function tableOf(state) {
+  const look = shown(state);
+  if (look === null) return null;
+  const view = { kind: state.kind, layer: state.layer, head: state.head };
+  const past = state.moment === null ? null : (look.over_time?.[state.moment] ?? null);
+  const moment = past === null ? look : { ...look, target: past.target, alignment: past.alignment, steps: [] };
+  const map = past === null ? mapOf(look, view) : past.alignment;
+  if (map === null) return null;
+  const sides = sidesOf(moment, view.kind);
+  const rows = unitsOf(sides.rows, state.unit, state.specials);
+  const columns = unitsOf(sides.columns, state.unit, state.specials);
+  return { look: moment, view, rows, columns, weights: gather(map, rows, columns) };
+}
+
+/**
+ * Whether a change elsewhere (another model's card, a busy sign) leaves the map as it is.
+ * @param {Table | null} next
+ * @param {Table | null} current
+ * @param {import("./store.js").State} state
+ * @param {import("./store.js").State} before
+ */
+function same(next, current, state, before) {
+  if (next === null || current === null) return next === current;
+  const settings = DEPENDS_ON.every((name) => name === "entries" || state[name] === before[name]);
+  return settings && shown(state) === shown(before);
+}

@@ -1,0 +1,31 @@
+/** How the alignment came about during training, where the record tells of it. */
+
+import { h } from "./dom.js";
+import { say } from "./language.js";
+import { shown } from "./store.js";
+
+/**
+ * @param {HTMLElement} place
+ * @param {import("./store.js").Store} store
+ */
+export function mountTime(place, store) {
+  const slider = /** @type {HTMLInputElement} */ (
+    h("input", { type: "range", min: 0, step: 1, "aria-label": say("over_time") })
+  );
+  const told = h("output", { class: "number" });
+  place.append(h("h3", {}, say("over_time")), h("div", { class: "slider" }, slider, told));
+  slider.addEventListener("input", () => {
+    const count = shown(store.state)?.over_time?.length ?? 0;
+    const moment = Number(slider.value) >= count ? null : Number(slider.value);
+    store.set({ moment, kind: "cross", layer: null, head: null, step: null, position: null });
+  });
+  store.listen((state) => {
+    const moments = shown(state)?.over_time ?? [];
+    place.hidden = moments.length === 0;
+    slider.max = String(moments.length);
+    slider.value = String(state.moment ?? moments.length);
+    const moment = state.moment === null ? undefined : moments[state.moment];
+    told.textContent = moment ? say("update", { update: moment.update }) : say("at_end");
+    slider.setAttribute("aria-valuetext", told.textContent);
+  });
+}

@@ -1,0 +1,52 @@
+/** The head of the page: its name, the language and the colours. */
+
+import { h } from "./dom.js";
+import { currentLanguage, say } from "./language.js";
+
+const THEMES = /** @type {const} */ (["auto", "light", "dark"]);
+
+/** @param {HTMLElement} place */
+export function mountTop(place) {
+  const theme = h("select", { "aria-label": say("theme"), id: "theme" },
+    THEMES.map((name) => h("option", { value: name, selected: name === remembered() }, say(`theme_${name}`))));
+  theme.addEventListener("change", () => useTheme(/** @type {HTMLSelectElement} */ (theme).value));
+  place.append(
+    h("div", { class: "brand" }, h("h1", {}, "Regard"), h("p", {}, say("tagline"))),
+    h("div", { class: "row" }, languages(), theme));
+  useTheme(remembered());
+}
+
+/** Links to the page in either language; a page inside a notebook has no address to change. */
+function languages() {
+  if (location.protocol === "about:") return null;
+  const names = { en: "English", ko: "한국어" };
+  return h("div", { class: "segments", role: "group", "aria-label": say("language") },
+    Object.entries(names).map(([code, name]) =>
+      h("button", { lang: code, "aria-pressed": code === currentLanguage(), click: () => speak(code) }, name)));
+}
+
+/** @param {string} code */
+function speak(code) {
+  const address = new URL(location.href);
+  address.searchParams.set("lang", code);
+  location.assign(address);
+}
+
+/** @param {string} theme */
+function useTheme(theme) {
+  if (theme === "auto") document.documentElement.removeAttribute("data-theme");
+  else document.documentElement.setAttribute("data-theme", theme);
+  try {
+    localStorage.setItem("regard-theme", theme);
+  } catch {
+    // A page inside a notebook may keep nothing.
+  }
+}
+
+function remembered() {
+  try {
+    return localStorage.getItem("regard-theme") ?? "auto";
+  } catch {
+    return "auto";
+  }
+}

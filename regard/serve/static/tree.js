@@ -1,0 +1,117 @@
+/** The beam as a tree: a column for each step, the best path marked, pruned branches faint. */
+
+import { growTree } from "./actions.js";
+import { h, replace, s } from "./dom.js";
+import { pictureButtons } from "./download.js";
+import { say } from "./language.js";
+import { measure } from "./matrix.js";
+import { clamp, decimal } from "./number.js";
+import { focused, shown } from "./store.js";
+
+const ROW = 34;
+const GAP = 34;
+const WIDEST = 10; // the widest beam that a server grants by default
+
+/** @typedef {import("./record.js").Node} Node */
+
+/**
+ * @param {HTMLElement} place
+ * @param {import("./store.js").Store} store
+ */
+export function mountTree(place, store) {
+  const scroll = h("div", { class: "scroll", tabindex: 0, role: "group", "aria-label": say("tree") });
+  const width = /** @type {HTMLInputElement} */ (h("input", { type: "number", min: 1, max: WIDEST }));
+  width.addEventListener("change", () => {
+    store.set({ beam: clamp(Math.round(Number(width.value)) || 1, 1, WIDEST) });
+    growTree(store);
+  });
+  const pictures = pictureButtons(() => scroll.querySelector("svg"), () => `${store.state.focus}-beam`);
+  const tools = h("div", { class: "row" }, h("label", { class: "check" }, say("beam_width"), width), pictures);
+  const details = /** @type {HTMLDetailsElement} */ (
+    h("details", {}, h("summary", {}, say("show_tree")), h("p", { class: "hint" }, say("tree_hint")), tools, scroll)
+  );
+  details.addEventListener("toggle", () => {
+    if (details.open === store.state.treeOpen) return;
+    store.set({ treeOpen: details.open });
+    if (details.open && !focused(store.state)?.tree) growTree(store);
+  });
+  place.append(h("h3", {}, say("tree")), details);
+  store.listen((state, before) => {
+    const look = shown(state);
+    const beam = (state.live ? focused(state)?.tree : look)?.beam ?? null;
+    place.hidden = look === null || (!state.live && beam === null);
+    details.open = state.treeOpen;
+    width.parentElement?.toggleAttribute("hidden", !state.live);
+    width.value = String(state.beam);
+    if (focused(state) === focused(before) && state.treeOpen === before.treeOpen) return;
+    pictures.hidden = beam === null;
+    if (!state.treeOpen) return;
+    replace(scroll, beam === null ? h("p", { class: "waiting" }, say("working")) : drawTree(beam.nodes));
+  });
+}
+
+/** @param {Node[]} nodes */
+function drawTree(nodes) {
+  const placed = layOut(nodes);
+  const { columns, rows, at } = placed;
+  const wide = columns.at(-1) ?? { x: 0, width: 0 };
+  const width = wide.x + wide.width + 16;
+  const height = rows * ROW + 20;
+  const label = say("tree_label", { count: nodes.length, steps: columns.length });
+  const frame = { class: "tree", width, height, viewBox: `0 0 ${width} ${height}` };
+  const picture = s("svg", { ...frame, role: "img", "aria-label": label });
+  const lines = s("g", { class: "branches" });
+  const words = s("g", {});
+  for (const node of nodes) {
+    const here = /** @type {{x: number, y: number, width: number}} */ (at.get(node.id));
+    const from = node.parent === null ? undefined : at.get(node.parent);
+    if (from) {
+      const x = from.x + from.width;
+      const middle = (x + here.x) / 2;
+      const d = `M${x} ${from.y}C${middle} ${from.y} ${middle} ${here.y} ${here.x} ${here.y}`;
+      lines.append(s("path", { d, class: `branch ${node.state}` }));
+    }
+    words.append(leaf(node, here));
+  }
+  picture.append(lines, words);
+  return picture;
+}
+
+/**
+ * @param {Node} node
+ * @param {{x: number, y: number, width: number}} here
+ */
+function leaf(node, here) {
+  const told = say("node", { piece: node.piece, score: decimal(node.score), state: say(node.state) });
+  const box = { x: here.x, y: here.y - 13, width: here.width, height: 26, rx: 5 };
+  return s("g", { class: `leaf ${node.state}` },
+    s("rect", box),
+    s("text", { x: here.x + 7, y: here.y, "dominant-baseline": "central" }, node.piece,
+      s("tspan", { class: "score", dx: 6 }, decimal(node.score))),
+    s("title", {}, told));
+}
+
+/**
+ * A place for every node: columns by step, within a column the children of upper parents first, the better first.
+ * @param {Node[]} nodes
+ */
+function layOut(nodes) {
+  /** @type {Node[][]} */
+  const steps = [];
+  for (const node of nodes) (steps[node.step] ??= []).push(node);
+  const levels = steps.filter(Boolean);
+  const at = new Map();
+  const columns = [];
+  let x = 4;
+  let rows = 0;
+  for (const level of levels) {
+    const above = (/** @type {Node} */ node) => (node.parent === null ? 0 : (at.get(node.parent)?.y ?? 0));
+    level.sort((one, other) => above(one) - above(other) || other.score - one.score);
+    const width = Math.max(...level.map((node) => measure(node.piece) + 58));
+    level.forEach((node, row) => at.set(node.id, { x, y: 18 + row * ROW, width: measure(node.piece) + 58 }));
+    columns.push({ x, width });
+    rows = Math.max(rows, level.length);
+    x += width + GAP;
+  }
+  return { columns, rows, at };
+}

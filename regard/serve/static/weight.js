@@ -1,0 +1,73 @@
+/** The panel that changes the weight of the cell in view. */
+
+import { edit, toggleBan } from "./actions.js";
+import { h, replace } from "./dom.js";
+import { gatherEdits, weightEdits } from "./gestures.js";
+import { say } from "./language.js";
+import { weight } from "./number.js";
+import { unitAt } from "./record.js";
+import { changeOf } from "./store.js";
+
+/**
+ * @param {HTMLElement} place
+ * @param {import("./store.js").Store} store
+ * @param {import("./table.js").Tables} tables
+ */
+export function mountWeight(place, store, tables) {
+  const body = h("div", {});
+  place.append(h("h3", {}, say("weight_title")), body);
+  const draw = () => {
+    const table = tables.current;
+    place.hidden = table === null || !store.state.live;
+    if (table === null || !store.state.live) return;
+    const row = unitAt(table.rows, store.state.step);
+    const column = unitAt(table.columns, store.state.position);
+    if (row < 0 || column < 0) replace(body, h("p", { class: "hint" }, say("weight_none")));
+    else replace(body, ...controls(store, table, row, column));
+  };
+  tables.listen(draw);
+  store.listen((state, before) => {
+    if (state.step !== before.step || state.position !== before.position) draw();
+  });
+}
+
+/**
+ * @param {import("./store.js").Store} store
+ * @param {import("./table.js").Table} table
+ * @param {number} row
+ * @param {number} column
+ */
+function controls(store, table, row, column) {
+  const value = table.weights[row][column];
+  const set = (/** @type {number} */ wanted) => edit(store, weightEdits(table, row, column, Math.min(wanted, 1)));
+  const number = h("output", { class: "number" }, weight(value));
+  const slider = /** @type {HTMLInputElement} */ (
+    h("input", { type: "range", min: 0, max: 1, step: 0.01, value: value.toFixed(2), "aria-label": say("weight") })
+  );
+  slider.addEventListener("input", () => (number.textContent = weight(Number(slider.value))));
+  slider.addEventListener("change", () => set(Number(slider.value)));
+  const unit = table.columns[column];
+  const banned = unit.pieces.every((piece) => changeOf(store.state).ban.includes(piece));
+  const action = (/** @type {string} */ name, /** @type {() => void} */ click) =>
+    h("button", { class: "quiet", click }, name);
+  return [
+    h("p", { class: "pair" }, h("bdi", {}, table.rows[row].label), " ← ", h("bdi", {}, unit.label)),
+    h("div", { class: "slider" }, slider, number),
+    h("div", { class: "buttons" },
+      action(say("mute"), () => set(0)),
+      action(say("double"), () => set(value * 2)),
+      action(say("move_here"), () => edit(store, gatherEdits(table, row, column))),
+      table.view.kind !== "decoder-self" &&
+        action(say(banned ? "allow_word" : "ban_word", { word: unit.label }), () => toggleBan(store, unit))),
+    h("p", { class: "hint" }, where(table), " ", say("exact")),
+  ];
+}
+
+/** @param {import("./table.js").Table} table */
+function where({ view, look }) {
+  const all = look.attention[view.kind] ?? [];
+  if (all.length * (all[0]?.length ?? 0) <= 1) return "";
+  if (view.layer === null) return say("all_heads");
+  if (view.head === null) return say("this_layer", { layer: view.layer + 1 });
+  return say("this_head", { layer: view.layer + 1, head: view.head + 1 });
+}
