@@ -36,6 +36,7 @@ COMMANDS = {
     "evaluate": "BLEU, chrF, TER and alignment error rate of a model.",
     "score": "Log-probability and perplexity of given pairs.",
     "look": "Draw the attention of a sentence.",
+    "serve": "Serve models: a page that looks inside them, and LibreTranslate's API.",
     "steps": "The five steps of attention, number by number.",
     "diagram": "Draw a model, unrolled over a short sentence.",
     "info": "What a model folder holds.",

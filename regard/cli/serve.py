@@ -1,0 +1,114 @@
+"""`regard serve`: translations over HTTP, and the page that looks inside."""
+
+import os
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from pydantic import ValidationError
+
+from regard.config import explain
+from regard.errors import ConfigError
+from regard.serve.settings import ServeSettings
+
+DEFAULTS = ServeSettings()
+KEYS_VARIABLE = "REGARD_API_KEYS"
+
+
+def _setting(name: str, *flags: str, default: bool | str = True) -> Any:
+    """An option of the command for a setting, with the setting's own description."""
+    said = ServeSettings.model_fields[name].description or ""
+    return typer.Option(*flags, help=f"{said[:1].upper()}{said[1:]}.", show_default=default)
+
+
+def serve(
+    context: typer.Context,
+    models: Annotated[
+        list[str], typer.Argument(help="A model folder, or NAME=FOLDER.", metavar="MODEL", show_default=False)
+    ],
+    languages: Annotated[
+        str | None,
+        typer.Option(help="Languages of the models, such as de-en, if they do not tell.", show_default=False),
+    ] = None,
+    api_keys: Annotated[
+        Path | None,
+        typer.Option(
+            help=f"File with one API key a line; or the variable {KEYS_VARIABLE}, with commas.", show_default=False
+        ),
+    ] = None,
+    host: Annotated[str, _setting("host")] = DEFAULTS.host,
+    port: Annotated[int, _setting("port")] = DEFAULTS.port,
+    allow_hosts: Annotated[list[str], _setting("allow_hosts", "--allow-host", default=False)] = [],  # noqa: B006
+    allow_origins: Annotated[list[str], _setting("allow_origins", "--allow-origin", default=False)] = [],  # noqa: B006
+    max_characters: Annotated[int, _setting("max_characters")] = DEFAULTS.max_characters,
+    max_texts: Annotated[int, _setting("max_texts")] = DEFAULTS.max_texts,
+    max_look_characters: Annotated[int, _setting("max_look_characters")] = DEFAULTS.max_look_characters,
+    max_alternatives: Annotated[int, _setting("max_alternatives")] = DEFAULTS.max_alternatives,
+    max_beam: Annotated[int, _setting("max_beam")] = DEFAULTS.max_beam,
+    max_queue: Annotated[int, _setting("max_queue")] = DEFAULTS.max_queue,
+    max_batch: Annotated[int, _setting("max_batch")] = DEFAULTS.max_batch,
+    max_connections: Annotated[int, _setting("max_connections")] = DEFAULTS.max_connections,
+    max_requests_per_minute: Annotated[
+        int | None, _setting("max_requests_per_minute", default=False)
+    ] = DEFAULTS.max_requests_per_minute,
+    max_seconds: Annotated[float, _setting("max_seconds")] = DEFAULTS.max_seconds,
+    max_slow_seconds: Annotated[float, _setting("max_slow_seconds")] = DEFAULTS.max_slow_seconds,
+    batch_wait: Annotated[float, _setting("batch_wait")] = DEFAULTS.batch_wait,
+    device: Annotated[str, typer.Option(help="cpu, cuda, mps.")] = "cpu",
+    threads: Annotated[int | None, typer.Option(help="Threads of the model.", show_default=False)] = None,
+) -> None:
+    """Serve models: a page that looks inside them, and an API that LibreTranslate's clients understand.
+
+    Example: regard serve models/de-en models/en-de --port 5000
+    """
+    table = {name: context.params[name] for name in ServeSettings.model_fields}
+    try:
+        settings = ServeSettings.model_validate(table)
+    except ValidationError as error:
+        raise ConfigError(explain(error, ServeSettings, table)) from None
+    _run(models, settings, languages, read_keys(api_keys), device, threads)
+
+
+def read_keys(path: Path | None) -> list[str]:
+    """The keys of a file, or of the environment; a file without any is a mistake, since it would let everyone in."""
+    if path is None:
+        keys = [key.strip() for key in os.environ.get(KEYS_VARIABLE, "").split(",")]
+        return [key for key in keys if key]
+    try:
+        lines = [line.strip() for line in path.read_text("utf-8").splitlines()]
+    except UnicodeDecodeError:
+        raise ConfigError(f"{path}: is not UTF-8 text: write one API key a line.") from None
+    keys = [line for line in lines if line and not line.startswith("#")]
+    if not keys:
+        raise ConfigError(f"{path}: holds no API key: write one a line, or leave --api-keys out to serve everyone.")
+    return keys
+
+
+def _run(
+    arguments: list[str],
+    settings: ServeSettings,
+    languages: str | None,
+    keys: list[str],
+    device: str,
+    threads: int | None,
+) -> None:
+    try:
+        import fastapi  # noqa: F401
+        import prometheus_client  # noqa: F401
+        import uvicorn  # noqa: F401
+    except ModuleNotFoundError as error:
+        raise ConfigError(f"serving needs {error.name}: pip install 'regard[serve]'.") from None
+
+    from regard.process import tune_process
+    from regard.serve.app import build_app
+    from regard.serve.models import load_models
+    from regard.serve.server import run_server
+
+    tune_process(threads)
+    models = load_models(arguments, languages, device)
+    for model in models:
+        if not model.languages.known:
+            typer.echo(f"{model.name}: its languages are not known: name them with --languages de-en.", err=True)
+    names = ", ".join(f"{each.name} ({each.languages.source}-{each.languages.target})" for each in models)
+    app = build_app(models, settings, keys)
+    run_server(app, settings, lambda address: typer.echo(f"Regard serves {names} at {address}"))

@@ -1,0 +1,6 @@
+"""Serving: translations over HTTP, batched, bounded, and compatible with LibreTranslate.
+
+request ──► guard (host, size, headers) ──► libre.py / own.py ──► sentences ──► queue ──► Translator ──► answer
+
+`settings.py` needs neither torch nor FastAPI, so that `regard serve --help` is instant.
+"""

@@ -1,0 +1,118 @@
+"""The application: routes, errors and headers put together."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import FileResponse, JSONResponse, Response
+from fastapi.staticfiles import StaticFiles
+from starlette.exceptions import HTTPException
+from starlette.middleware.cors import CORSMiddleware
+
+from regard import __version__
+from regard.serve.errors import ApiError, ClientGone
+from regard.serve.guard import Guard, Keys, Pace
+from regard.serve.libre import errors, libre_routes
+from regard.serve.metrics import Metrics
+from regard.serve.models import ServedModels
+from regard.serve.own import own_routes
+from regard.serve.queue import TranslationQueue
+from regard.serve.service import Service
+from regard.serve.settings import ServeSettings
+
+STATIC = Path(__file__).parent / "static"
+
+_DESCRIPTION = "Translations, LibreTranslate's way, and a look inside the models that make them."
+
+
+def build_app(models: ServedModels, settings: ServeSettings | None = None, api_keys: Iterable[str] = ()) -> FastAPI:
+    """The server of some models; its thread lives as long as the application runs."""
+    settings = settings or ServeSettings()
+    metrics = Metrics()
+    queue = TranslationQueue(settings, metrics)
+    service = Service(models, settings, Keys(api_keys), Pace(settings.max_requests_per_minute), metrics, queue)
+
+    @asynccontextmanager
+    async def lifespan(_: FastAPI) -> AsyncIterator[None]:
+        queue.start()
+        try:
+            yield
+        finally:
+            queue.close()
+
+    # FastAPI's own pages of documentation load scripts from elsewhere
+    app = FastAPI(
+        title="Regard",
+        version=__version__,
+        description=_DESCRIPTION,
+        docs_url=None,
+        redoc_url=None,
+        lifespan=lifespan,
+    )
+    app.include_router(libre_routes(service))
+    app.include_router(own_routes(service))
+    _add_metrics(app, service)
+    _add_page(app)
+    _add_errors(app)
+    if settings.allow_origins:
+        app.add_middleware(
+            CORSMiddleware,
+            allow_origins=list(settings.allow_origins),
+            allow_methods=["GET", "POST"],
+            allow_headers=["Authorization", "Content-Type"],
+        )
+    app.add_middleware(Guard, settings=settings, metrics=metrics)
+    return app
+
+
+def _add_metrics(app: FastAPI, service: Service) -> None:
+    @app.get("/metrics", response_class=Response, responses={200: {"content": {"text/plain": {}}}, **errors(403)})
+    async def metrics(request: Request) -> Response:
+        """The counts of the server, as Prometheus reads them."""
+        service.admit(request)
+        return Response(service.metrics.text(), media_type="text/plain; version=0.0.4; charset=utf-8")
+
+
+def _add_page(app: FastAPI) -> None:
+    index = STATIC / "index.html"
+
+    @app.get("/", include_in_schema=False)
+    async def page() -> Response:
+        return FileResponse(index, headers={"Cache-Control": "no-cache"})
+
+    app.mount("/static", StaticFiles(directory=STATIC, check_dir=False), name="static")
+
+
+def _add_errors(app: FastAPI) -> None:
+    @app.exception_handler(ApiError)
+    async def refused(_: Request, error: ApiError) -> JSONResponse:
+        return _answer(error.status, error.message, error.headers)
+
+    @app.exception_handler(ClientGone)
+    async def gone(_: Request, error: ClientGone) -> Response:
+        return Response(status_code=499)  # nobody reads it, but it is counted
+
+    @app.exception_handler(RequestValidationError)
+    async def invalid(_: Request, error: RequestValidationError) -> JSONResponse:
+        first = error.errors()[0]
+        where = ".".join(str(part) for part in first["loc"][1:])
+        if first["type"] == "json_invalid":
+            return _answer(400, "Invalid JSON format")
+        return _answer(422, f"{where or 'the body'}: {first['msg']}")
+
+    @app.exception_handler(HTTPException)
+    async def other(_: Request, error: HTTPException) -> JSONResponse:
+        return _answer(error.status_code, str(error.detail), error.headers)
+
+    @app.exception_handler(Exception)
+    async def fault(_: Request, error: Exception) -> JSONResponse:
+        return _answer(500, "a fault in the server: its log says more")
+
+
+def _answer(status: int, message: str, headers: Any = None) -> JSONResponse:
+    return JSONResponse({"error": message}, status, headers)

@@ -1,0 +1,217 @@
+"""The door of the server: who may call it, how much a request may hold, and the headers of every answer."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import hmac
+import ipaddress
+import json
+import socket
+import time
+from collections import OrderedDict
+from collections.abc import Iterable
+
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from regard.serve.errors import ApiError
+from regard.serve.metrics import Metrics
+from regard.serve.settings import ServeSettings
+
+SECURITY_HEADERS = {
+    "Content-Security-Policy": (
+        "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data: blob:; font-src 'self'; "
+        "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+    ),
+    "X-Content-Type-Options": "nosniff",
+    "X-Frame-Options": "DENY",
+    "Referrer-Policy": "no-referrer",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Permissions-Policy": "camera=(), geolocation=(), microphone=()",
+}
+_RAW_HEADERS = [(name.lower().encode(), value.encode()) for name, value in SECURITY_HEADERS.items()]
+
+_DRAIN_SECONDS = 2.0  # given to a client that is still sending what was refused, so that it reads the answer
+_MINUTE = 60.0
+_MOST_CLIENTS = 10_000  # whose pace is remembered
+
+
+class Guard:
+    """ASGI middleware around the whole application.
+
+    A request is read whole here, within its bounds, before anything else sees it: one that is too large is answered
+    before it is read, and one that comes too slowly is dropped without ever having held a place in the queue.
+    """
+
+    def __init__(self, app: ASGIApp, settings: ServeSettings, metrics: Metrics) -> None:
+        self._app = app
+        self._settings = settings
+        self._metrics = metrics
+        self._hosts = {"localhost", socket.gethostname().lower(), settings.host.lower()}
+        self._hosts |= {host.lower() for host in settings.allow_hosts}
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request, or pass it on."""
+        if scope["type"] == "lifespan":
+            await self._app(scope, receive, send)
+            return
+        if scope["type"] != "http":  # there are no WebSockets here
+            await send({"type": "websocket.close", "code": 1008})
+            return
+        started, status = time.perf_counter(), 499
+
+        async def guarded_send(message: Message) -> None:
+            nonlocal status
+            if message["type"] == "http.response.start":
+                status = message["status"]
+                message["headers"] = [*message.get("headers", ()), *_RAW_HEADERS]
+            await send(message)
+
+        try:
+            body = await self._admit(scope, receive)
+            await self._app(scope, _replayed(body, receive), guarded_send)
+        except ApiError as error:
+            await _refuse(error, receive, guarded_send)
+        except asyncio.IncompleteReadError:  # the client went while it was sending
+            pass
+        finally:
+            endpoint = _endpoint(scope)
+            self._metrics.requests.labels(endpoint, str(status)).inc()
+            self._metrics.seconds.labels(endpoint).observe(time.perf_counter() - started)
+
+    async def _admit(self, scope: Scope, receive: Receive) -> bytes:
+        """The whole body of a request that may come in."""
+        headers: dict[bytes, bytes] = dict(scope["headers"])
+        host = headers.get(b"host", b"").decode("latin-1")
+        if not self.knows_host(host):
+            raise ApiError(421, f"this server is not called {host[:100]!r}: start it with --allow-host to allow that")
+        length = headers.get(b"content-length", b"")
+        if length.isdigit() and int(length) > self._settings.max_body:
+            raise self._too_large()
+        if not length and b"transfer-encoding" not in headers:
+            return b""
+        try:
+            async with asyncio.timeout(self._settings.max_slow_seconds):
+                return await self._read(receive)
+        except TimeoutError:
+            raise ApiError(408, "the request came too slowly") from None
+
+    async def _read(self, receive: Receive) -> bytes:
+        chunks: list[bytes] = []
+        size, more = 0, True
+        while more:
+            message = await receive()
+            if message["type"] == "http.disconnect":
+                raise asyncio.IncompleteReadError(b"", None)
+            chunks.append(message.get("body", b""))
+            size += len(chunks[-1])
+            if size > self._settings.max_body:
+                raise self._too_large()
+            more = message.get("more_body", False)
+        return b"".join(chunks)
+
+    def _too_large(self) -> ApiError:
+        return ApiError(413, f"the request is too large: at most {self._settings.max_body:,} bytes are taken")
+
+    def knows_host(self, header: str) -> bool:
+        """Whether we are called by this name: an address, or a name that we go by.
+
+        A page on the web can make its own name point to this machine (DNS rebinding) and call us through the browser
+        of whoever looks at it. It cannot make a browser send an address instead of that name.
+        """
+        host = header.rsplit(":", 1)[0] if not header.endswith("]") else header
+        host = host.strip("[]").lower().rstrip(".")
+        if host in self._hosts:
+            return True
+        try:
+            ipaddress.ip_address(host)
+        except ValueError:
+            return False
+        return True
+
+
+def _replayed(body: bytes, receive: Receive) -> Receive:
+    """A `receive` that gives the body at once, and then tells when the client goes."""
+    given = False
+
+    async def replay() -> Message:
+        nonlocal given
+        if given:
+            return await receive()
+        given = True
+        return {"type": "http.request", "body": body, "more_body": False}
+
+    return replay
+
+
+async def _refuse(error: ApiError, receive: Receive, send: Send) -> None:
+    """Answer at once; then let a client that is still sending come to read it, and close."""
+    body = json.dumps({"error": error.message}).encode()
+    headers = {"content-type": "application/json", "content-length": str(len(body)), "connection": "close"}
+    raw = [(name.lower().encode(), value.encode()) for name, value in (headers | error.headers).items()]
+    await send({"type": "http.response.start", "status": error.status, "headers": raw})
+    await send({"type": "http.response.body", "body": body, "more_body": True})
+    try:
+        async with asyncio.timeout(_DRAIN_SECONDS):
+            message = await receive()
+            while message["type"] == "http.request" and message.get("more_body", False):
+                message = await receive()
+    except TimeoutError:
+        pass
+    await send({"type": "http.response.body", "body": b"", "more_body": False})
+
+
+def _endpoint(scope: Scope) -> str:
+    """The route of a request: never what the client wrote, which could be anything."""
+    path = getattr(scope.get("route"), "path", None)
+    return str(path) if path else "other"
+
+
+class Keys:
+    """The API keys that may call the server; none: everyone may."""
+
+    def __init__(self, keys: Iterable[str]) -> None:
+        self._digests = [_digest(key) for key in keys]
+
+    @property
+    def required(self) -> bool:
+        """Whether a request needs a key."""
+        return bool(self._digests)
+
+    def check(self, key: str | None) -> None:
+        """Refuse a request without a valid key; the time this takes tells nothing about the keys."""
+        if not self.required:
+            return
+        if not key:
+            raise ApiError(403, "this server needs an API key: send it as api_key, or as Authorization: Bearer KEY")
+        given = _digest(key)
+        # every key is compared, whichever fits
+        if not sum(hmac.compare_digest(given, digest) for digest in self._digests):
+            raise ApiError(403, "Invalid API key")
+
+
+def _digest(key: str) -> bytes:
+    return hashlib.sha256(key.encode("utf-8", errors="replace")).digest()
+
+
+class Pace:
+    """How often each client may call in a minute."""
+
+    def __init__(self, most: int | None) -> None:
+        self._most = most
+        self._clients: OrderedDict[str, tuple[float, float]] = OrderedDict()  # calls left, and when
+
+    def check(self, client: str) -> None:
+        """Count a call, or refuse it: calls are regained evenly over the minute."""
+        if self._most is None:
+            return
+        now = time.monotonic()
+        left, before = self._clients.pop(client, (float(self._most), now))
+        left = min(float(self._most), left + (now - before) * self._most / _MINUTE)
+        if left < 1:
+            self._clients[client] = (left, now)
+            wait = int((1 - left) * _MINUTE / self._most) + 1
+            raise ApiError(429, f"Slowdown: {self._most} requests per minute are taken", retry_after=wait)
+        self._clients[client] = (left - 1, now)
+        if len(self._clients) > _MOST_CLIENTS:
+            self._clients.popitem(last=False)

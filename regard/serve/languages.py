@@ -1,0 +1,154 @@
+"""Languages: their codes and names, which ones a model translates between, and which one a text is written in."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from regard.text.tokenizer import Tokenizer
+
+UNKNOWN = "und"
+"""The code of a language that nobody has named (BCP 47: undetermined)."""
+
+_CODE = "[a-z]{2,3}"
+_PAIR = re.compile(f"({_CODE})-({_CODE})")
+_FILE = re.compile(rf"\.({_CODE})(?:\.gz)?$")
+_EMBEDDED = re.compile(rf"^embedded corpus \S+ ({_CODE})-({_CODE}),")
+
+NAMES = {
+    "af": "Afrikaans",
+    "ar": "Arabic",
+    "az": "Azerbaijani",
+    "bg": "Bulgarian",
+    "bn": "Bengali",
+    "ca": "Catalan",
+    "cs": "Czech",
+    "cy": "Welsh",
+    "da": "Danish",
+    "de": "German",
+    "el": "Greek",
+    "en": "English",
+    "eo": "Esperanto",
+    "es": "Spanish",
+    "et": "Estonian",
+    "eu": "Basque",
+    "fa": "Persian",
+    "fi": "Finnish",
+    "fr": "French",
+    "ga": "Irish",
+    "gl": "Galician",
+    "gu": "Gujarati",
+    "he": "Hebrew",
+    "hi": "Hindi",
+    "hr": "Croatian",
+    "hu": "Hungarian",
+    "hy": "Armenian",
+    "id": "Indonesian",
+    "is": "Icelandic",
+    "it": "Italian",
+    "ja": "Japanese",
+    "ka": "Georgian",
+    "kk": "Kazakh",
+    "ko": "Korean",
+    "lt": "Lithuanian",
+    "lv": "Latvian",
+    "mk": "Macedonian",
+    "mr": "Marathi",
+    "ms": "Malay",
+    "ne": "Nepali",
+    "nb": "Norwegian",
+    "nl": "Dutch",
+    "no": "Norwegian",
+    "pl": "Polish",
+    "pt": "Portuguese",
+    "ro": "Romanian",
+    "ru": "Russian",
+    "sk": "Slovak",
+    "sl": "Slovenian",
+    "sq": "Albanian",
+    "sr": "Serbian",
+    "sv": "Swedish",
+    "sw": "Swahili",
+    "ta": "Tamil",
+    "te": "Telugu",
+    "th": "Thai",
+    "tl": "Tagalog",
+    "tr": "Turkish",
+    "uk": "Ukrainian",
+    "ur": "Urdu",
+    "uz": "Uzbek",
+    "vi": "Vietnamese",
+    "zh": "Chinese",
+    UNKNOWN: "unknown language",
+}
+
+
+@dataclass(frozen=True)
+class Languages:
+    """What a model translates from and to."""
+
+    source: str
+    target: str
+
+    @property
+    def known(self) -> bool:
+        """Whether both have a name."""
+        return UNKNOWN not in (self.source, self.target)
+
+
+def name_of(code: str) -> str:
+    """The English name of a language, or its code."""
+    return NAMES.get(code, code)
+
+
+def parse_pair(text: str) -> Languages | None:
+    """The languages of "de-en"; None for anything else."""
+    found = _PAIR.fullmatch(text)
+    return None if found is None else Languages(found[1], found[2])
+
+
+def languages_of(metrics: Mapping[str, Any], folder_name: str) -> Languages:
+    """The languages that a model folder tells of: by the text it was trained on, or by its own name.
+
+    `corpus.de, corpus.en`, an embedded corpus, or a folder with `de-en` as a word of its name.
+    """
+    text = str(metrics.get("data", {}).get("train", {}).get("text", ""))
+    if found := _EMBEDDED.match(text):
+        return Languages(found[1], found[2])
+    files = [_FILE.search(name) for name in text.split(", ")]
+    if len(files) == 2 and files[0] and files[1] and files[0][1] != files[1][1]:
+        return Languages(files[0][1], files[1][1])
+    for found in re.finditer(rf"(?<![a-z])({_CODE})-({_CODE})(?![a-z])", folder_name):
+        if found[1] in NAMES and found[2] in NAMES:
+            return Languages(found[1], found[2])
+    return Languages(UNKNOWN, UNKNOWN)
+
+
+@dataclass(frozen=True)
+class Detected:
+    """A language that a text may be written in; confidence from 0 to 100."""
+
+    language: str
+    confidence: float
+
+
+def detect(text: str, vocabularies: Mapping[str, Sequence[Tokenizer]]) -> list[Detected]:
+    """The languages by how briefly their vocabularies spell the text, the likeliest first.
+
+    A vocabulary of V pieces spells a text of n pieces in n · log2 V bits; pieces learned from a language spell that
+    language briefly and others at length. Of several vocabularies of a language the briefest counts. The confidence is
+    softmax(-bits), so vocabularies that both languages share say nothing: equal confidence.
+    """
+    bits = {
+        code: min(len(each.encode(text)) * math.log2(each.size) for each in tokenizers)
+        for code, tokenizers in vocabularies.items()
+    }
+    least = min(bits.values())
+    shares = {code: 2.0 ** (least - each) for code, each in bits.items()}
+    whole = sum(shares.values())
+    found = [Detected(code, round(100 * share / whole, 1)) for code, share in shares.items()]
+    return sorted(found, key=lambda each: -each.confidence)

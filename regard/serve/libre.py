@@ -1,0 +1,304 @@
+"""The API of LibreTranslate, so that its clients work by changing the URL."""
+
+from __future__ import annotations
+
+import json
+from typing import Annotated, Any, Literal, NoReturn, TypeVar
+from urllib.parse import parse_qs
+
+from fastapi import APIRouter, Request
+from fastapi.responses import JSONResponse
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError, WithJsonSchema
+
+from regard.serve.errors import ApiError
+from regard.serve.languages import Detected, detect, name_of
+from regard.serve.markup import HtmlDocument
+from regard.serve.models import ServedModel
+from regard.serve.sentences import Document
+from regard.serve.service import Service
+
+AUTO = "auto"
+
+Text = Annotated[str, StringConstraints(strict=True)]
+Code = Annotated[str, StringConstraints(strict=True, min_length=1, max_length=20)]
+
+
+class Body(BaseModel):
+    """What all requests share; keys that we do not know are some client's own."""
+
+    model_config = ConfigDict(extra="ignore", frozen=True)
+
+    api_key: str | None = Field(None, description="where the server needs one")
+
+
+class TranslateRequest(Body):
+    """A text, or several, to translate."""
+
+    q: Text | list[Text] = Field(description="the text, or a list of texts")
+    source: Code = Field(description='code of the source language, or "auto"')
+    target: Code = Field(description="code of the target language")
+    format: Literal["text", "html"] | None = Field(None, description="what q is written in; text unless said")
+    alternatives: Annotated[int, WithJsonSchema({"type": "integer", "minimum": 0})] = Field(
+        0, description="further translations wanted"
+    )
+
+
+class DetectRequest(Body):
+    """A text whose language is asked for."""
+
+    q: Text = Field(description="the text")
+
+
+class DetectedLanguage(BaseModel):
+    """A language with the confidence in it, 0 to 100."""
+
+    confidence: float
+    language: str
+
+
+class TranslateResponse(BaseModel):
+    """The translations: lists, if q was a list."""
+
+    translatedText: str | list[str]  # noqa: N815  (LibreTranslate's name)
+    detectedLanguage: DetectedLanguage | list[DetectedLanguage] | None = None  # noqa: N815
+    alternatives: list[str] | list[list[str]] | None = None
+
+
+class Language(BaseModel):
+    """A source language and the languages it can be translated to."""
+
+    code: str
+    name: str
+    targets: list[str]
+
+
+class LanguageName(BaseModel):
+    """A language."""
+
+    code: str
+    name: str
+
+
+class LanguagePair(BaseModel):
+    """The languages of the first model."""
+
+    source: LanguageName
+    target: LanguageName
+
+
+class FrontendSettings(BaseModel):
+    """What a page that calls the server needs to know."""
+
+    apiKeys: bool  # noqa: N815
+    keyRequired: bool  # noqa: N815
+    charLimit: int  # noqa: N815
+    frontendTimeout: int  # noqa: N815
+    filesTranslation: bool  # noqa: N815
+    suggestions: bool
+    supportedFilesFormat: list[str]  # noqa: N815
+    language: LanguagePair
+
+
+class Health(BaseModel):
+    """Whether the server is well."""
+
+    status: Literal["ok"] = "ok"
+
+
+class Error(BaseModel):
+    """Why a request was not answered."""
+
+    error: str
+
+
+def errors(*statuses: int) -> dict[int | str, dict[str, Any]]:
+    """The error answers of an endpoint, for the OpenAPI document; 408, 413 and 421 may come from everywhere."""
+    return {status: {"model": Error} for status in sorted({*statuses, 408, 413, 421})}
+
+
+def libre_routes(service: Service) -> APIRouter:
+    """The endpoints of LibreTranslate."""
+    router = APIRouter(tags=["LibreTranslate"])
+
+    @router.post(
+        "/translate",
+        response_model=TranslateResponse,
+        responses=errors(400, 403, 429, 503),
+        openapi_extra=_documented(TranslateRequest),
+    )
+    async def translate(request: Request) -> JSONResponse:
+        """Translate a text, or each of several; JSON or a form."""
+        asked = await read_body(request, TranslateRequest)
+        service.admit(request, asked.api_key)
+        return JSONResponse(await service.wait(request, _translate(service, asked)))
+
+    @router.post(
+        "/detect",
+        response_model=list[DetectedLanguage],
+        responses=errors(400, 403, 429, 501),
+        openapi_extra=_documented(DetectRequest),
+    )
+    async def detect_language(request: Request) -> JSONResponse:
+        """Which of the source languages a text is written in."""
+        asked = await read_body(request, DetectRequest)
+        service.admit(request, asked.api_key)
+        if not asked.q:
+            _missing("q")
+        service.check_size([asked.q])
+        return JSONResponse([_plain(each) for each in _detect(service, asked.q, None)])
+
+    @router.get("/languages", response_model=list[Language], responses=errors())
+    async def languages() -> list[dict[str, Any]]:
+        """The source languages, and what each can be translated to."""
+        return [
+            {"code": code, "name": name_of(code), "targets": targets}
+            for code, targets in service.models.sources.items()
+        ]
+
+    @router.get("/health", response_model=Health, responses=errors())
+    async def health() -> Health:
+        """Whether the server is well."""
+        return Health()
+
+    @router.get("/frontend/settings", response_model=FrontendSettings, responses=errors())
+    async def frontend_settings() -> dict[str, Any]:
+        """What a page that calls the server needs to know."""
+        return _frontend_settings(service)
+
+    return router
+
+
+async def _translate(service: Service, asked: TranslateRequest) -> dict[str, Any]:
+    texts = asked.q if isinstance(asked.q, list) else [asked.q]
+    if not asked.q:
+        _missing("q")
+    most = service.settings.max_alternatives
+    if asked.alternatives > most:
+        raise ApiError(413, f"Invalid request: alternatives parameter must be <= {most}")
+    service.check_size(texts)
+    alternatives = max(0, asked.alternatives)
+    model, detected = _model(service, asked, texts)
+    kind = HtmlDocument if asked.format == "html" else Document
+    documents = [kind.of(text) for text in texts]
+    await service.translate(model, documents, 1 + alternatives)
+    answer: dict[str, Any] = {"translatedText": [document.text() for document in documents]}
+    if detected is not None:
+        answer["detectedLanguage"] = [_plain(detected)] * len(texts)
+    if alternatives:
+        answer["alternatives"] = [document.alternatives(alternatives) for document in documents]
+    return answer if isinstance(asked.q, list) else {name: each[0] for name, each in answer.items()}
+
+
+def _model(service: Service, asked: TranslateRequest, texts: list[str]) -> tuple[ServedModel, Detected | None]:
+    """The model that is asked for, and the language it was chosen by if that was left to us."""
+    sources, models = service.models.sources, service.models
+    if asked.source not in sources and asked.source != AUTO:
+        raise ApiError(400, f"{asked.source} is not supported")
+    if not any(asked.target in targets for targets in sources.values()):
+        raise ApiError(400, f"{asked.target} is not supported")
+    detected = None
+    source = asked.source
+    if source == AUTO:
+        able = [code for code, targets in sources.items() if asked.target in targets]
+        # the only one there is needs no guess
+        detected = Detected(able[0], 0.0) if len(able) == 1 else _detect(service, "\n".join(texts), able)[0]
+        source = detected.language
+    model = models.translating(source, asked.target)
+    if model is None:
+        target_name, source_name = name_of(asked.target), name_of(source)
+        raise ApiError(
+            400,
+            f"{target_name} ({asked.target}) is not available as a target language from {source_name} ({source})",
+        )
+    return model, detected
+
+
+def _detect(service: Service, text: str, among: list[str] | None) -> list[Detected]:
+    codes = list(service.models.sources) if among is None else among
+    vocabularies = {
+        code: [model.translator.source_tokenizer for model in service.models if model.languages.source == code]
+        for code in codes
+    }
+    found = detect(text, vocabularies) if len(codes) > 1 else []
+    if not found or found[0].confidence == found[-1].confidence:
+        served = ", ".join(codes)
+        raise ApiError(501, f"the models served ({served}) cannot tell languages apart: name the source language")
+    return found
+
+
+def _plain(detected: Detected) -> dict[str, Any]:
+    return {"confidence": detected.confidence, "language": detected.language}
+
+
+def _frontend_settings(service: Service) -> dict[str, Any]:
+    first = next(iter(service.models)).languages
+    return {
+        "apiKeys": service.keys.required,
+        "keyRequired": service.keys.required,
+        "charLimit": service.settings.max_characters,
+        "frontendTimeout": 500,
+        "filesTranslation": False,
+        "suggestions": False,
+        "supportedFilesFormat": [],
+        "language": {
+            "source": {"code": first.source, "name": name_of(first.source)},
+            "target": {"code": first.target, "name": name_of(first.target)},
+        },
+    }
+
+
+# --- reading ------------------------------------------------------------------------------------------------------
+
+Asked = TypeVar("Asked", bound=Body)
+
+
+async def read_body(request: Request, kind: type[Asked]) -> Asked:
+    """What was asked, as JSON or as a form, or a 400 that says what is wrong with it."""
+    raw = await request.body()
+    content_type = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    table = _form(raw) if content_type == "application/x-www-form-urlencoded" else _json(raw)
+    try:
+        return kind.model_validate(table)
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_input=False)[0]
+        name = str(first["loc"][0]) if first["loc"] else "body"
+        if first["type"] == "missing":
+            _missing(name)
+        raise ApiError(400, f"Invalid request: {name}: {first['msg']}") from None
+
+
+def _json(raw: bytes) -> dict[str, Any]:
+    def refuse(constant: str) -> NoReturn:
+        raise ValueError(constant)
+
+    try:
+        table = json.loads(raw, parse_constant=refuse)
+    except (ValueError, RecursionError):  # not UTF-8 is a ValueError as well
+        raise ApiError(400, "Invalid JSON format") from None
+    if not isinstance(table, dict):
+        raise ApiError(400, "Invalid JSON format")
+    return table
+
+
+def _form(raw: bytes) -> dict[str, Any]:
+    try:
+        fields = parse_qs(raw.decode("ascii"), keep_blank_values=True, errors="strict", max_num_fields=1000)
+    except ValueError:
+        raise ApiError(400, "Invalid form: write it as UTF-8, URL-encoded") from None
+    table: dict[str, Any] = {name: values[0] for name, values in fields.items()}
+    if len(fields.get("q", ())) > 1:
+        table["q"] = fields["q"]
+    elif "q" in table:  # forms end their lines with CR LF
+        table["q"] = table["q"].replace("\r\n", "\n")
+    return table
+
+
+def _missing(name: str) -> NoReturn:
+    raise ApiError(400, f"Invalid request: missing {name} parameter")
+
+
+def _documented(kind: type[Body]) -> dict[str, Any]:
+    """The request body of an endpoint that reads JSON and forms, for the OpenAPI document."""
+    schema = kind.model_json_schema()
+    content = {media: {"schema": schema} for media in ("application/json", "application/x-www-form-urlencoded")}
+    return {"requestBody": {"required": True, "content": content}}

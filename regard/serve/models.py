@@ -1,0 +1,82 @@
+"""The models of a server: read from folders, each with its name and its languages."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from regard.errors import ConfigError
+from regard.serve.languages import Languages, languages_of, parse_pair
+from regard.translator import Translator
+
+
+@dataclass(frozen=True)
+class ServedModel:
+    """A model under the name by which requests ask for it."""
+
+    name: str
+    translator: Translator
+    languages: Languages
+
+
+class ServedModels:
+    """All models of a server, in the order they were given; the first of a language pair translates it."""
+
+    def __init__(self, models: Iterable[ServedModel]) -> None:
+        self._by_name: dict[str, ServedModel] = {}
+        for model in models:
+            if model.name in self._by_name:
+                raise ConfigError(f"two models are called {model.name!r}: give them names, such as first=FOLDER.")
+            self._by_name[model.name] = model
+        if not self._by_name:
+            raise ConfigError("there is no model to serve: name at least one model folder.")
+        self._by_pair: dict[tuple[str, str], ServedModel] = {}
+        for model in self:
+            self._by_pair.setdefault((model.languages.source, model.languages.target), model)
+
+    def __iter__(self) -> Iterator[ServedModel]:
+        return iter(self._by_name.values())
+
+    def __len__(self) -> int:
+        return len(self._by_name)
+
+    def named(self, name: str) -> ServedModel | None:
+        """The model of this name."""
+        return self._by_name.get(name)
+
+    def translating(self, source: str, target: str) -> ServedModel | None:
+        """The model from one language to another."""
+        return self._by_pair.get((source, target))
+
+    @property
+    def sources(self) -> dict[str, list[str]]:
+        """The source languages, each with the targets it can be translated to."""
+        found: dict[str, list[str]] = {}
+        for source, target in self._by_pair:
+            found.setdefault(source, []).append(target)
+        return found
+
+
+def load_models(arguments: Sequence[str], languages: str | None = None, device: str = "cpu") -> ServedModels:
+    """The models of `FOLDER` or `NAME=FOLDER` arguments.
+
+    Languages come from `languages` ("de-en", for all), a NAME of that form, or what the folder tells of them.
+    """
+    given = None
+    if languages is not None and (given := parse_pair(languages)) is None:
+        raise ConfigError(f"--languages {languages}: write it as source-target codes, such as de-en.")
+    return ServedModels([_load(argument, given, device) for argument in arguments])
+
+
+def _load(argument: str, given: Languages | None, device: str) -> ServedModel:
+    name, equals, folder = argument.partition("=")
+    if not equals or Path(argument).exists():
+        name, folder = "", argument
+    if equals and not name and folder != argument:
+        raise ConfigError(f"{argument}: the name before = is empty: write NAME=FOLDER.")
+    path = Path(folder)
+    translator = Translator.load(path, device)
+    own_name = name or path.resolve().name
+    languages = given or parse_pair(name) or languages_of(translator.metrics, path.resolve().name)
+    return ServedModel(own_name, translator, languages)

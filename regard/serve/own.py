@@ -1,0 +1,259 @@
+"""Regard's own API: models, attention with its steps, interventions and beams, and tokens as they are said."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from typing import Annotated, Any, Literal
+
+from fastapi import APIRouter, Request
+from fastapi.responses import Response, StreamingResponse
+from pydantic import BaseModel, ConfigDict, Field
+
+from regard.config import MODEL_SETTINGS
+from regard.contract import Edit, Intervention
+from regard.errors import RegardError
+from regard.serve.errors import ApiError
+from regard.serve.libre import errors
+from regard.serve.models import ServedModel
+from regard.serve.service import Service
+from regard.serve.stream import Spoken, stream_text
+
+MOST_EDITS = 1000
+MOST_PLACES = 10_000  # of layers, heads, steps and positions, all counted from 0
+
+Place = Annotated[int, Field(ge=0, lt=MOST_PLACES)]
+Weight = Annotated[float, Field(ge=-1e6, le=1e6, allow_inf_nan=False)]
+
+
+class Asked(BaseModel):
+    """A request; unknown keys are refused."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class AskedEdit(Asked):
+    """One change of attention weights; what is left out means every one."""
+
+    kind: Literal["cross", "encoder-self", "decoder-self"] = "cross"
+    layer: Place | None = None
+    head: Place | None = None
+    step: Place | None = None
+    position: Place | None = Field(None, description="of the source piece")
+    replace: Weight | None = Field(None, description="the weight to put there")
+    multiply: Weight | None = Field(None, description="what to multiply the weight with")
+
+
+class AskedIntervention(Asked):
+    """Changes to the attention of the running model."""
+
+    ban: list[Place] = Field([], max_length=MOST_EDITS, description="source pieces that nothing may attend to")
+    edits: list[AskedEdit] = Field([], max_length=MOST_EDITS)
+
+    def build(self) -> Intervention:
+        """The same for the model."""
+        return Intervention(tuple(self.ban), tuple(Edit(**edit.model_dump()) for edit in self.edits))
+
+
+class LookRequest(Asked):
+    """A sentence to look inside."""
+
+    model: str = Field(description="the name of a model, as /api/models tells it")
+    text: str = Field(min_length=1, description="the sentence")
+    reference: str | None = Field(None, min_length=1, description="look at this translation, not the model's own")
+    prefix: list[Place] | None = Field(
+        None, max_length=MOST_EDITS, description="ids of the pieces that the translation begins with"
+    )
+    intervention: AskedIntervention | None = None
+    beam: int | None = Field(None, ge=1, description="hypotheses kept at each step; the model's own if left out")
+    candidates: int = Field(5, ge=0, le=50, description="likeliest pieces shown at each step")
+    tree: bool = Field(False, description="tell of the whole beam search, pruned branches too")
+
+
+class StreamRequest(Asked):
+    """A text to translate while it is watched."""
+
+    model: str = Field(description="the name of a model, as /api/models tells it")
+    text: str = Field(description="the text")
+
+
+class ModelInfo(BaseModel):
+    """A model that is served."""
+
+    name: str
+    kind: str
+    title: str
+    paper: str
+    source: Literal["text", "image"]
+    source_language: str
+    target_language: str
+    parameters: int
+    bleu: float | None
+    attention: dict[str, dict[str, int]]
+    can_look: bool
+
+
+class Limits(BaseModel):
+    """What a request may hold."""
+
+    max_characters: int
+    max_texts: int
+    max_look_characters: int
+    max_alternatives: int
+    max_beam: int
+    max_seconds: float
+
+
+class Models(BaseModel):
+    """All models, and the limits."""
+
+    models: list[ModelInfo]
+    limits: Limits
+
+
+class LookRecord(BaseModel):
+    """The record that all views draw from; docs/look-format.md tells of it."""
+
+    model_config = ConfigDict(extra="allow")
+
+    format: str
+
+
+def own_routes(service: Service) -> APIRouter:
+    """The endpoints of our own."""
+    router = APIRouter(prefix="/api", tags=["Regard"])
+    described = [describe(model) for model in service.models]
+
+    @router.get("/models", response_model=Models, responses=errors(403, 429))
+    async def models(request: Request) -> Models:
+        """The models, with what is known about them, and the limits of a request."""
+        service.admit(request)
+        limits = {name: getattr(service.settings, name) for name in Limits.model_fields}
+        return Models(models=described, limits=Limits(**limits))
+
+    @router.post("/look", response_model=LookRecord, responses=errors(400, 403, 404, 422, 429, 503))
+    async def look(request: Request, asked: LookRequest) -> Response:
+        """Translate a sentence and tell everything about it: attention, candidates, every step."""
+        service.admit(request)
+        model = find(service, asked.model)
+        texts = [asked.text] if asked.reference is None else [asked.text, asked.reference]
+        for text in texts:
+            service.check_size([text], service.settings.max_look_characters)
+        check_look(service, model, asked)
+        record = await service.wait(request, service.queue.call(_looker(model, asked)))
+        return Response(record, media_type="application/json")
+
+    @router.post(
+        "/translate/stream",
+        response_class=StreamingResponse,
+        responses={200: {"content": {"text/event-stream": {}}}, **errors(400, 403, 404, 422, 429, 503)},
+    )
+    async def stream(request: Request, asked: StreamRequest) -> StreamingResponse:
+        """Translate a text greedily and send each piece as the model says it, as server-sent events.
+
+        `token` {"piece", "text" so far, "probability"} for each piece, then `done` {"text", "score"};
+        `error` {"error"} if it breaks off.
+        """
+        service.admit(request)
+        model = find(service, asked.model)
+        service.check_size([asked.text])
+        spoken = service.queue.stream(lambda: stream_text(model.translator, asked.text))
+        try:
+            first = await anext(spoken)  # a full queue is refused with its status, before anything is sent
+        except StopAsyncIteration:  # pragma: no cover - the end is always told
+            raise AssertionError("a stream tells at least its end") from None
+        return StreamingResponse(_events(service, first, spoken), media_type="text/event-stream")
+
+    return router
+
+
+def describe(model: ServedModel) -> ModelInfo:
+    """What is known about a model."""
+    translator = model.translator
+    settings = MODEL_SETTINGS[translator.recipe.model.kind]
+    bleu = translator.metrics.get("valid", {}).get("bleu") if translator.metrics.get("valid") else None
+    return ModelInfo(
+        name=model.name,
+        kind=translator.recipe.model.kind,
+        title=settings.title,
+        paper=settings.paper,
+        source="text",
+        source_language=model.languages.source,
+        target_language=model.languages.target,
+        parameters=sum(parameter.numel() for parameter in translator.model.parameters()),
+        bleu=None if bleu is None else round(float(bleu), 2),
+        attention=_attention(model),
+        can_look=True,
+    )
+
+
+def _attention(model: ServedModel) -> dict[str, dict[str, int]]:
+    """The kinds of attention with their layers and heads, seen on a word."""
+    found = model.translator.translate("a", beam=1, attention=True)
+    return {
+        kind: {"layers": int(weights.shape[0]), "heads": int(weights.shape[1])}
+        for kind, weights in (found.attention or {}).items()
+    }
+
+
+def find(service: Service, name: str) -> ServedModel:
+    """The model of this name."""
+    model = service.models.named(name)
+    if model is None:
+        raise ApiError(404, "there is no model of that name: GET /api/models names them")
+    return model
+
+
+def check_look(service: Service, model: ServedModel, asked: LookRequest) -> None:
+    """Refuse what would be too much, or cannot be."""
+    if not asked.text.strip() or (asked.reference is not None and not asked.reference.strip()):
+        raise ApiError(422, "the text is empty")
+    if asked.beam is not None and asked.beam > service.settings.max_beam:
+        raise ApiError(413, f"beam: at most {service.settings.max_beam} is taken")
+    size = model.translator.target_tokenizer.size
+    if asked.prefix and max(asked.prefix) >= size:
+        raise ApiError(422, f"prefix: this model's pieces are numbered from 0 to {size - 1}")
+
+
+def _looker(model: ServedModel, asked: LookRequest) -> Callable[[], bytes]:
+    def look() -> bytes:
+        try:
+            record = model.translator.look(
+                asked.text,
+                reference=asked.reference,
+                prefix=asked.prefix,
+                intervention=None if asked.intervention is None else asked.intervention.build(),
+                beam=asked.beam,
+                candidates=asked.candidates,
+                tree=asked.tree,
+            ).to_dict()
+        except RegardError as error:
+            raise ApiError(422, str(error)) from None
+        record["model"]["name"] = model.name
+        return json.dumps(record, ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode()
+
+    return look
+
+
+async def _events(service: Service, first: Spoken, spoken: AsyncGenerator[Spoken, None]) -> AsyncIterator[str]:
+    """The pieces as server-sent events."""
+    try:
+        async with asyncio.timeout(service.settings.max_seconds):
+            yield _event_of(first)
+            async for each in spoken:
+                yield _event_of(each)
+    except TimeoutError:
+        yield _event("error", {"error": f"the request took longer than {service.settings.max_seconds:g} seconds"})
+    finally:
+        await spoken.aclose()
+
+
+def _event_of(spoken: Spoken) -> str:
+    if spoken.ended:
+        return _event("done", {"text": spoken.text, "score": spoken.score})
+    return _event("token", {"piece": spoken.piece, "text": spoken.text, "probability": spoken.probability})
+
+
+def _event(name: str, data: dict[str, Any]) -> str:
+    return f"event: {name}\ndata: {json.dumps(data, ensure_ascii=False)}\n\n"

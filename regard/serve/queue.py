@@ -1,0 +1,253 @@
+"""The queue before the models: one thread runs them, and requests that arrive together are translated together.
+
+Everything is bounded: `max_queue` requests have a place, and a request beyond them is refused at once. A request whose
+client has gone, or whose time is up, is cancelled like any other task of asyncio, which frees its place. What the model
+is computing at that moment it finishes: at most one batch.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import threading
+import time
+from collections import deque
+from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+from regard.serve.errors import ApiError
+from regard.serve.metrics import Metrics
+from regard.serve.models import ServedModel
+from regard.serve.sentences import LONGEST_SENTENCE
+from regard.serve.settings import ServeSettings
+from regard.translation import Translation
+
+Result = TypeVar("Result")
+
+_CHARACTERS_PER_SENTENCE = LONGEST_SENTENCE // 8  # on average, of a batch: long sentences travel in smaller company
+_MOST_PATIENCE = 60  # seconds that a client is told to stay away at most
+_END = object()
+
+
+@dataclass(eq=False)
+class _Job:
+    """A request in the queue."""
+
+    future: asyncio.Future[Any]
+    loop: asyncio.AbstractEventLoop
+    abandoned: bool = False
+
+    def answer(self, result: Any) -> None:
+        """Give the result, from the model's thread."""
+        self._finish(lambda: self.future.set_result(result))
+
+    def fail(self, error: Exception) -> None:
+        """Give an error, from the model's thread."""
+        self._finish(lambda: self.future.set_exception(error))
+
+    def _finish(self, give: Callable[[], None]) -> None:
+        def give_if_wanted() -> None:
+            if not self.future.done():
+                give()
+
+        if not self.abandoned:
+            self.loop.call_soon_threadsafe(give_if_wanted)
+
+
+@dataclass(eq=False)
+class _Lines(_Job):
+    """Sentences that may be translated together with those of others."""
+
+    model: ServedModel = field(kw_only=True)
+    n_best: int = field(kw_only=True)
+    lines: Sequence[str] = field(kw_only=True)
+    done: list[Translation] = field(default_factory=list)
+    taken: int = 0
+
+    def goes_with(self, other: _Job) -> bool:
+        """Whether both may be in one batch."""
+        return isinstance(other, _Lines) and other.model is self.model and other.n_best == self.n_best
+
+
+@dataclass(eq=False)
+class _Call(_Job):
+    """Anything else that needs the models' thread for itself."""
+
+    function: Callable[[], Any] = field(kw_only=True)
+
+
+class TranslationQueue:
+    """Requests in front of the thread that owns the models."""
+
+    def __init__(self, settings: ServeSettings, metrics: Metrics) -> None:
+        self._settings = settings
+        self._metrics = metrics
+        self._waiting: deque[_Job] = deque()
+        self._places = 0
+        self._changed = threading.Condition()
+        self._closing = False
+        self._has_company = False
+        self._pace = 0.05  # seconds that a place takes, measured as we go
+        self._thread = threading.Thread(target=self._work, name="models", daemon=True)
+
+    def start(self) -> None:
+        """Start the thread."""
+        self._thread.start()
+
+    def close(self) -> None:
+        """Let the thread finish what waits, and end."""
+        with self._changed:
+            self._closing = True
+            self._changed.notify_all()
+        if self._thread.is_alive():
+            self._thread.join()
+
+    # --- the side of asyncio --------------------------------------------------------------------------------------
+
+    async def translate(self, model: ServedModel, lines: Sequence[str], n_best: int = 1) -> list[Translation]:
+        """The translations of sentences, batched with those of other requests."""
+        if not lines:
+            return []
+        loop = asyncio.get_running_loop()
+        job = _Lines(loop.create_future(), loop, model=model, n_best=n_best, lines=lines)
+        translations: list[Translation] = await self._place(job)
+        return translations
+
+    async def call(self, function: Callable[[], Result]) -> Result:
+        """The result of a function that runs in the models' thread."""
+        loop = asyncio.get_running_loop()
+        result: Result = await self._place(_Call(loop.create_future(), loop, function=function))
+        return result
+
+    async def stream(self, produce: Callable[[], Iterator[Result]]) -> AsyncGenerator[Result, None]:
+        """What an iterator gives in the models' thread, as it gives it; it ends when nobody listens any more."""
+        loop = asyncio.get_running_loop()
+        found: asyncio.Queue[Any] = asyncio.Queue()
+
+        def run() -> None:
+            for item in produce():
+                if job.abandoned:
+                    return
+                loop.call_soon_threadsafe(found.put_nowait, item)
+
+        job = _Call(loop.create_future(), loop, function=run)
+        job.future.add_done_callback(lambda _: found.put_nowait(_END))
+        self._enter(job)
+        try:
+            while (item := await found.get()) is not _END:
+                yield item
+            await job.future  # raises what went wrong
+        finally:
+            self._leave(job)
+
+    async def _place(self, job: _Job) -> Any:
+        self._enter(job)
+        try:
+            return await job.future
+        finally:
+            self._leave(job)
+
+    def _enter(self, job: _Job) -> None:
+        with self._changed:
+            if self._closing:
+                raise ApiError(503, "the server is shutting down", retry_after=5)
+            if self._places >= self._settings.max_queue:
+                wait = min(_MOST_PATIENCE, math.ceil(self._places * self._pace))
+                raise ApiError(503, "the server is busy: try again later", retry_after=max(1, wait))
+            self._places += 1
+            self._metrics.places.set(self._places)
+            self._waiting.append(job)
+            self._changed.notify()
+
+    def _leave(self, job: _Job) -> None:
+        with self._changed:
+            job.abandoned = True
+            self._places -= 1
+            self._metrics.places.set(self._places)
+            if job in self._waiting:
+                self._waiting.remove(job)
+
+    # --- the side of the models -----------------------------------------------------------------------------------
+
+    def _work(self) -> None:
+        while (batch := self._next()) is not None:
+            started = time.perf_counter()
+            if isinstance(batch, _Call):
+                self._run(batch)
+                places = 1
+            else:
+                self._translate(batch)
+                places = len(batch)
+            self._pace += 0.2 * ((time.perf_counter() - started) / places - self._pace)
+
+    def _next(self) -> _Call | list[tuple[_Lines, Sequence[str]]] | None:
+        """What to do next; None when the server closes and nothing waits."""
+        with self._changed:
+            while not self._waiting:  # and again, if all have gone while we waited for company
+                if self._closing:
+                    return None
+                self._changed.wait()
+                if self._has_company and not self._closing:
+                    self._await_company()
+            first = self._waiting[0]
+            if isinstance(first, _Call):
+                self._waiting.popleft()
+                return first
+            assert isinstance(first, _Lines)
+            batch = self._gather(first)
+            self._has_company = len(batch) > 1 or bool(self._waiting)
+            return batch
+
+    def _await_company(self) -> None:
+        """Wait a little for those that were answered a moment ago, since several clients are at work."""
+        end = time.monotonic() + self._settings.batch_wait
+        while len(self._waiting) < self._settings.max_batch and (left := end - time.monotonic()) > 0:
+            self._changed.wait(left)
+
+    def _gather(self, first: _Lines) -> list[tuple[_Lines, Sequence[str]]]:
+        """Sentences of the first request and of those that may go with it, in the order they came."""
+        sentences = self._settings.max_batch
+        characters = sentences * _CHARACTERS_PER_SENTENCE
+        batch: list[tuple[_Lines, Sequence[str]]] = []
+        for job in [job for job in self._waiting if first.goes_with(job)]:
+            assert isinstance(job, _Lines)
+            start = job.taken
+            while job.taken < len(job.lines) and sentences > 0 and characters > 0:
+                sentences -= 1
+                characters -= len(job.lines[job.taken])
+                job.taken += 1
+            if job.taken > start:
+                batch.append((job, job.lines[start : job.taken]))
+            if job.taken < len(job.lines):
+                break
+            self._waiting.remove(job)
+        return batch
+
+    def _translate(self, batch: Sequence[tuple[_Lines, Sequence[str]]]) -> None:
+        lines = [line for _, taken in batch for line in taken]
+        first = batch[0][0]
+        translator = first.model.translator
+        self._metrics.batch.observe(len(lines))
+        try:
+            settings = translator.search_settings(n_best=first.n_best)
+            found = translator.translate_lines(lines, search=settings, window=len(lines))
+            translations = list(found)
+        except Exception as error:
+            if len(batch) > 1:  # one request must not spoil those of others
+                for part in batch:
+                    self._translate([part])
+            else:
+                first.fail(error)
+            return
+        stream = iter(translations)
+        for job, taken in batch:
+            job.done += [next(stream) for _ in taken]
+            if len(job.done) == len(job.lines):
+                job.answer(job.done)
+
+    def _run(self, call: _Call) -> None:
+        try:
+            call.answer(call.function())
+        except Exception as error:
+            call.fail(error)

@@ -1,0 +1,190 @@
+"""A text to sentences and back: what stands between them, line breaks, spaces and placeholders, is kept.
+
+document = Document(text)
+document.lines                     what the model translates
+document.accept(translations)      gives further lines where a translation lost a placeholder
+document.accept_parts(further)     those lines, translated
+document.text()                    the whole again
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+LONGEST_SENTENCE = 500
+"""Characters; what is longer is cut at a comma, else at a space. It bounds the time that a sentence can take."""
+
+_ABBREVIATIONS = """
+    mr mrs ms dr prof st sr jr vs etc no nr vol fig eq ca approx inc ltd dept est gen col sgt capt
+    hr fr hrn bzw usw evtl ggf inkl exkl str tel abs art bd mme mlle mm av cf env ex p pp sec chap
+"""
+_SHORT_WORDS = frozenset(_ABBREVIATIONS.split())
+
+# a mark that ends a sentence, with the quotation marks and brackets that close after it
+_END = re.compile(r"""(?P<mark>[.!?…]+)["'”’»)\]]*(?P<space>\s+)|[。！？｡]+[」』”’）)\]]*(?P<no_space>\s*)""")
+_CLAUSE_END = re.compile(r"[,;:，、；：]\s*")
+
+PLACEHOLDER = re.compile(
+    r"""
+      https?://[^\s<>"'{}|\\^`]*[^\s<>"'{}|\\^`.,;:!?)\]]     # an address
+    | [\w.+-]+@[\w-]+(?:\.[\w-]+)+                            # of mail
+    | \{\{[^{}]{0,80}\}\} | \$?\{[^{}\s]{0,80}\}              # {{ name }}, {name}, ${name}
+    | %\(\w{1,80}\)[sdifgr] | %(?:\d{1,2}\$)?(?:\.\d)?[sdifg@](?![^\W\d_])   # %(name)s, %s, %1$s, %.2f
+    | </?[a-zA-Z0-9][^<>]{0,80}>                              # <b>, </0>
+    | &(?:\w{2,10}|\#\d{1,7});                                # &nbsp;
+    | (?<!\w)__\w{1,80}?__(?!\w)                              # __NAME__
+    """,
+    re.VERBOSE,
+)
+
+
+@dataclass(frozen=True)
+class Part:
+    """A stretch of a text: a sentence to translate, or what is kept as it is."""
+
+    text: str
+    translate: bool
+
+
+def split_text(text: str) -> list[Part]:
+    """The sentences of a text and all that is between them; joined they are the text."""
+    return [part for line in text.splitlines(keepends=True) for part in split_line(line)]
+
+
+def split_line(line: str) -> list[Part]:
+    """The sentences of a line and the white space around them."""
+    parts: list[Part] = []
+    for sentence in _sentences(line):
+        bare = sentence.strip()
+        before, _, after = sentence.partition(bare) if bare else (sentence, "", "")
+        parts += [Part(before, False), *_bounded(bare), Part(after, False)]
+    return [part for part in parts if part.text]
+
+
+def _sentences(line: str) -> Iterator[str]:
+    """The line cut behind each sentence and the space that follows it."""
+    start = 0
+    for found in _END.finditer(line):
+        if found["mark"] is None or _ends_sentence(line, start, found):
+            yield line[start : found.end()]
+            start = found.end()
+    if start < len(line):
+        yield line[start:]
+
+
+def _ends_sentence(line: str, start: int, found: re.Match[str]) -> bool:
+    """Whether the mark ends a sentence, and not an abbreviation or an ordinal number."""
+    before, following = line[start : found.start()], line[found.end() : found.end() + 1]
+    if not following:
+        return True
+    if before[-1:].isspace():  # text with its marks apart, as tokenised corpora have it
+        return True
+    if following.islower():
+        return False
+    if found["mark"] != ".":
+        return True
+    word = before.split()[-1] if before.split() else ""
+    word = word.lstrip("\"'“‘«([")
+    is_initial = len(word) == 1 and word.isalpha() and word.isascii()
+    return not (is_initial or word.isdecimal() or "." in word or word.lower() in _SHORT_WORDS)
+
+
+def _bounded(sentence: str) -> Iterator[Part]:
+    """A sentence without space around it, in pieces of at most LONGEST_SENTENCE characters."""
+    while len(sentence) > LONGEST_SENTENCE:
+        head = sentence[:LONGEST_SENTENCE]
+        clauses = [found.end() for found in _CLAUSE_END.finditer(head)]
+        cut = next((end for end in reversed(clauses) if end > LONGEST_SENTENCE // 4), head.rfind(" ") + 1)
+        cut = cut or LONGEST_SENTENCE
+        piece, sentence = sentence[:cut], sentence[cut:]
+        yield from _spaced(piece)
+        lead = len(sentence) - len(sentence.lstrip())
+        if lead:
+            yield Part(sentence[:lead], False)
+            sentence = sentence[lead:]
+    yield from _spaced(sentence)
+
+
+def _spaced(text: str) -> Iterator[Part]:
+    """The text without its space, and the space; signs without any letter or digit are kept."""
+    bare = text.strip()
+    if not bare:
+        yield Part(text, False)
+        return
+    before, _, after = text.partition(bare)
+    worth = any(character.isalnum() for character in PLACEHOLDER.sub("", bare))
+    yield from (Part(before, False), Part(bare, worth), Part(after, False))
+
+
+def around_placeholders(sentence: str) -> list[Part]:
+    """The sentence cut around its placeholders, which are kept."""
+    parts: list[Part] = []
+    start = 0
+    for found in PLACEHOLDER.finditer(sentence):
+        parts += [*_spaced(sentence[start : found.start()]), Part(found.group(), False)]
+        start = found.end()
+    parts += _spaced(sentence[start:])
+    return [part for part in parts if part.text]
+
+
+def keeps_placeholders(sentence: str, translation: str) -> bool:
+    """Whether each placeholder of the sentence comes as often in its translation."""
+    wanted = Counter(PLACEHOLDER.findall(sentence))
+    return all(translation.count(each) == count for each, count in wanted.items())
+
+
+@dataclass
+class Document:
+    """A text on its way through the model; one translation of a sentence is a list, the best first."""
+
+    parts: list[Part]
+    _translations: dict[int, list[str]] = field(default_factory=dict)  # by place of the part
+    _cut: dict[int, list[Part]] = field(default_factory=dict)  # sentences that are translated around placeholders
+
+    @classmethod
+    def of(cls, text: str) -> Document:
+        """The document of a plain text."""
+        return cls(split_text(text))
+
+    @property
+    def lines(self) -> list[str]:
+        """The sentences to translate."""
+        return [part.text for part in self.parts if part.translate]
+
+    def accept(self, translations: Sequence[list[str]]) -> list[str]:
+        """Take the translations of `lines`; what still needs translating, since a placeholder was lost."""
+        places = [place for place, part in enumerate(self.parts) if part.translate]
+        for place, found in zip(places, translations, strict=True):
+            sentence = self.parts[place].text
+            kept = [each for each in found if keeps_placeholders(sentence, each)]
+            if kept:
+                self._translations[place] = kept
+            else:
+                self._cut[place] = around_placeholders(sentence)
+        return [part.text for parts in self._cut.values() for part in parts if part.translate]
+
+    def accept_parts(self, translations: Sequence[list[str]]) -> None:
+        """Take the translations of the lines that `accept` gave."""
+        stream = iter(translations)
+        for place, parts in self._cut.items():
+            self._translations[place] = ["".join(next(stream)[0] if part.translate else part.text for part in parts)]
+
+    def text(self, choice: int = 0) -> str:
+        """The whole text; `choice` 1 takes the second translation of each sentence that has one, and so on."""
+        out = []
+        for place, part in enumerate(self.parts):
+            found = self._translations.get(place)
+            out.append(part.text if found is None else self.shown(found[min(choice, len(found) - 1)]))
+        return "".join(out)
+
+    def shown(self, translation: str) -> str:
+        """A translation as it stands in the document."""
+        return translation
+
+    def alternatives(self, count: int) -> list[str]:
+        """At most so many further translations, all different."""
+        texts = dict.fromkeys(self.text(choice) for choice in range(count + 1))
+        return list(texts)[1:]

@@ -1,0 +1,38 @@
+"""How a server runs: the only home of its bounds and their defaults."""
+
+from __future__ import annotations
+
+from pydantic import Field
+
+from regard.config import Settings
+
+
+class ServeSettings(Settings):
+    """Where to listen, whom to answer, and how much to take on."""
+
+    host: str = Field("127.0.0.1", description="address to listen on; 0.0.0.0 is every one of this machine")
+    port: int = Field(5000, ge=0, le=65535, description="port to listen on; 0 finds a free one")
+    allow_hosts: tuple[str, ...] = Field((), description="further host names by which the server may be called")
+    allow_origins: tuple[str, ...] = Field((), description="web origins whose pages may call the server (CORS)")
+
+    max_characters: int = Field(5000, ge=1, description="characters of a request, all its texts together")
+    max_texts: int = Field(128, ge=1, description="texts of a request")
+    max_look_characters: int = Field(400, ge=1, description="characters of a sentence to look inside")
+    max_alternatives: int = Field(5, ge=0, le=100, description="further translations of a text")
+    max_beam: int = Field(10, ge=1, le=100, description="beam that a request may ask for")
+    max_queue: int = Field(256, ge=1, description="requests that wait or run at one time")
+    max_batch: int = Field(256, ge=1, description="sentences translated together")
+    max_connections: int = Field(900, ge=1, description="connections open at one time")
+    max_requests_per_minute: int | None = Field(
+        None, ge=1, description="requests of one client (an API key, else an address) in a minute; unset: any number"
+    )
+    max_seconds: float = Field(30.0, gt=0, description="seconds until a request is given up")
+    max_slow_seconds: float = Field(10.0, gt=0, description="seconds until a client must have sent its whole request")
+    batch_wait: float = Field(
+        0.004, ge=0, le=1, description="seconds to wait for company when several requests are under way"
+    )
+
+    @property
+    def max_body(self) -> int:
+        """Bytes of a request: every character may be written as two JSON escapes, beside what frames them."""
+        return 12 * self.max_characters + 64 * 1024
