@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import ClassVar, Literal
 
 from pydantic import Field, model_validator
 
-from regard.config import SearchSettings, Settings, TextSettings, TrainingSettings
+from regard.config import AnyRecipe, LoopSettings, SearchSettings, Settings, TextSettings
 
 
 class CaptionerSettings(Settings):
@@ -33,6 +34,7 @@ class CaptionerSettings(Settings):
         0.0, ge=0, description="lambda: how much every cell should be looked at once over the whole caption"
     )
     dropout: float = Field(0.2, ge=0, lt=1, description="share of units dropped before the output while training")
+    word_dropout: float = Field(0.0, ge=0, lt=1, description="share of words hidden from the decoder while training")
 
     @property
     def grid(self) -> int:
@@ -51,13 +53,29 @@ class CaptionerSettings(Settings):
         return self
 
 
-class CaptionRecipe(Settings):
+class CaptionTraining(LoopSettings):
+    """How a captioner learns."""
+
+    batch_images: int = Field(64, ge=1, description="images, each with one caption, learned from together")
+    validation_captions: int = Field(500, ge=0, description="images captioned at each validation for BLEU; 0: none")
+    select_by: Literal["bleu", "loss"] = Field("loss", description="what the best checkpoint is best at")
+
+    @model_validator(mode="after")
+    def _bleu_is_there(self) -> CaptionTraining:
+        if self.select_by == "bleu" and not self.validation_captions:
+            raise ValueError('select_by = "bleu" needs validation_captions')
+        return self
+
+
+class CaptionRecipe(AnyRecipe):
     """One reproducible captioner."""
+
+    models: ClassVar[Mapping[str, type[Settings]]] = {"captioner": CaptionerSettings}
 
     description: str = Field("", description="what it is, in one line")
     paper: str = Field("", description="where it comes from")
     published: str = Field("", description="the score that was published for it")
     model: CaptionerSettings
     text: TextSettings = TextSettings(tokenizer="word", min_frequency=1)
-    training: TrainingSettings
+    training: CaptionTraining
     search: SearchSettings = SearchSettings(max_length_ratio=1.0, replace_unknown=False)

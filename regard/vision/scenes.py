@@ -18,7 +18,7 @@ from __future__ import annotations
 import zlib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cache
 from itertools import permutations, product
 from typing import Literal
 
@@ -57,7 +57,7 @@ UNSEEN = frozenset(
         ("purple", "square"),
     }
 )
-SIZES: dict[str, tuple[int, int]] = {"small": (10, 13), "large": (20, 25)}  # pixels, both ends included
+SIZES: dict[str, tuple[int, int]] = {"small": (12, 15), "large": (22, 27)}  # pixels, both ends included
 THINGS_CHANCES = (0.15, 0.5, 0.35)  # of one, two and three things in a scene
 GAP = 3  # pixels between the boxes of two things
 APART = 10  # pixels from centre to centre that make "left of" true; boxes with a gap always have it on one axis
@@ -265,7 +265,7 @@ def _touch(one: Box, other: Box) -> bool:
 FINE = 8  # stencils are drawn so many times larger, for smooth edges
 
 
-@lru_cache(maxsize=None)
+@cache
 def _stencil(shape: str, size: int) -> npt.NDArray[np.float64]:
     """How much of each pixel (size, size) the shape covers, from 0 to 1."""
     picture = Image.new("L", (size * FINE, size * FINE))

@@ -22,10 +22,13 @@ Departures from the paper:
   the draw), not through REINFORCE with a moving baseline. It is exact where the loss is linear in ẑ, else biased.
 * f_c and f_h are one layer with tanh each, as in the authors' code; the paper says perceptrons. f_β is one layer.
 * Hard attention has the gate β as well. The entropy of α is not rewarded.
-* Dropout is before the output layer alone.
+* Dropout is before the output layer. `word_dropout` hides whole words from the decoder while training, which then
+  has to look: else it learns which colours and shapes come together instead of seeing them.
 """
 
 from __future__ import annotations
+
+from itertools import pairwise
 
 import torch
 from torch import Tensor, nn
@@ -47,6 +50,7 @@ class ShowAttendTell(Model):
         self.vocabulary_size = vocabulary
         self.embedding_size = embedding
         self.dropout = settings.dropout
+        self.word_dropout = settings.word_dropout
         self.doubly_stochastic = settings.doubly_stochastic
         self.encoder = Encoder(settings)
         self.words = nn.Embedding(vocabulary, embedding)  # E
@@ -94,7 +98,7 @@ class ShowAttendTell(Model):
         trace: bool = False,
         intervention: Intervention | None = None,
     ) -> Step:
-        word = self.words(token)  # (N, E)
+        word = self._read(token)  # (N, E)
         context, weights, traces = self.attend.at_step(
             state.tensors[0], memory, state.position, trace=trace, intervention=intervention
         )
@@ -106,7 +110,7 @@ class ShowAttendTell(Model):
     def forward(self, batch: Batch, *, attention: bool = False, intervention: Intervention | None = None) -> Output:
         memory = self.encode(batch.source, intervention=intervention)
         state = self.start(memory).tensors
-        words = self.words(batch.target_in)  # (B, T, E)
+        words = self._read(batch.target_in)  # (B, T, E)
         states: list[Tensor] = []
         contexts: list[Tensor] = []
         looks: list[Tensor] = []
@@ -131,6 +135,13 @@ class ShowAttendTell(Model):
             return self.output(hidden)  # type: ignore[no-any-return]
         return functional.linear(hidden, self.output.weight[columns], self.output.bias[columns])
 
+    def _read(self, ids: Tensor) -> Tensor:
+        """The vectors (..., E) of words; while training some are hidden."""
+        words: Tensor = self.words(ids)
+        if not (self.training and self.word_dropout):
+            return words
+        return words * (torch.rand(ids.shape, device=ids.device) >= self.word_dropout).unsqueeze(-1)
+
     def _gated(self, context: Tensor, state: Tensor) -> Tensor:
         return torch.sigmoid(self.gate(state)) * context
 
@@ -153,16 +164,19 @@ class ShowAttendTell(Model):
 
 
 class Encoder(nn.Module):
-    """Images (B, C, H, W), bytes or numbers from 0 to 1, to cells: blocks of two convolutions, the first with stride 2.
+    """Images (B, C, H, W), bytes or numbers from 0 to 1, to cells: for each of `channels` a convolution with stride 2.
 
-    Normalisation is over groups of channels of one image, so that an image's cells do not depend on its batch.
+    All but the first have another one after them. Normalisation is over groups of channels of one image, so that an
+    image's cells do not depend on its batch.
     """
 
     def __init__(self, settings: CaptionerSettings) -> None:
         super().__init__()
         self.coordinates = settings.coordinates
-        sizes = [settings.image_channels + 2 * settings.coordinates, *settings.channels]
-        self.blocks = nn.Sequential(*(_block(*pair) for pair in zip(sizes, sizes[1:], strict=False)))
+        blocks = _convolution(settings.image_channels + 2 * settings.coordinates, settings.channels[0], stride=2)
+        for inputs, outputs in pairwise(settings.channels):
+            blocks += [*_convolution(inputs, outputs, stride=2), *_convolution(outputs, outputs)]
+        self.blocks = nn.Sequential(*blocks)
 
     def forward(self, images: Tensor) -> Tensor:
         kind = next(self.parameters()).dtype
@@ -175,15 +189,9 @@ class Encoder(nn.Module):
         return cells
 
 
-def _block(inputs: int, outputs: int) -> nn.Sequential:
-    return nn.Sequential(
-        nn.Conv2d(inputs, outputs, 3, stride=2, padding=1, bias=False),
-        nn.GroupNorm(outputs // 8, outputs),
-        nn.ReLU(),
-        nn.Conv2d(outputs, outputs, 3, padding=1, bias=False),
-        nn.GroupNorm(outputs // 8, outputs),
-        nn.ReLU(),
-    )
+def _convolution(inputs: int, outputs: int, stride: int = 1) -> list[nn.Module]:
+    convolution = nn.Conv2d(inputs, outputs, 3, stride=stride, padding=1, bias=False)
+    return [convolution, nn.GroupNorm(outputs // 8, outputs), nn.ReLU()]
 
 
 def _places(images: Tensor) -> Tensor:

@@ -1,0 +1,247 @@
+"""Captioner: a model with its tokenizer, from images to captions.
+
+captioner = regard.load("models/scenes")
+caption = captioner.caption("photo.png")
+print(caption, caption.word_attention().shape)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import islice
+from os import PathLike
+from pathlib import Path
+from typing import Any, overload
+
+import numpy as np
+import torch
+from PIL import Image
+from torch import Tensor
+
+from regard.config import SearchSettings
+from regard.contract import Batch, Intervention, Model
+from regard.errors import DataError
+from regard.search import search as run_search
+from regard.search.forced import force
+from regard.search.hypothesis import Hypothesis
+from regard.text.batches import collate, source_batch
+from regard.text.tokenizer import BOS, EOS, PAD, Token, Tokenizer
+from regard.translation import one_line
+from regard.translator import Search, changed_settings, usable_device
+from regard.vision.caption import Caption
+from regard.vision.caption_config import CaptionRecipe
+from regard.vision.images import read_image
+from regard.vision.pixels import Pixels, as_pixels, as_tensor
+
+Picture = str | PathLike[str] | Image.Image | Pixels
+"""A file, a Pillow image, or bytes (H, W, 3) or (H, W)."""
+
+TOGETHER = 64  # images captioned at once
+
+
+class Captioner:
+    """A trained captioner. Like a Translator, it may be used from any number of threads at once."""
+
+    def __init__(
+        self,
+        model: Model,
+        recipe: CaptionRecipe,
+        tokenizer: Tokenizer,
+        *,
+        metrics: Mapping[str, Any] | None = None,
+        device: str | torch.device = "cpu",
+        name: str = "",
+    ) -> None:
+        self.device = usable_device(device)
+        self.model = model.to(self.device).eval()
+        self.recipe = recipe
+        self.tokenizer = tokenizer
+        self.metrics: dict[str, Any] = dict(metrics or {})
+        self.name = name or recipe.model.kind
+
+    @classmethod
+    def load(cls, folder: str | Path, device: str | torch.device = "cpu") -> Captioner:
+        """The captioner of a folder that `regard vision train` wrote."""
+        from regard.vision.caption_folder import read_captioner
+
+        return read_captioner(Path(folder), usable_device(device))
+
+    # --- captioning -----------------------------------------------------------------------------------------------
+
+    @overload
+    def caption(
+        self,
+        image: Picture,
+        *,
+        search: Search = ...,
+        beam: int | None = ...,
+        n_best: int | None = ...,
+        attention: bool = ...,
+        candidates: int = ...,
+        prefix: str = ...,
+        intervention: Intervention | None = ...,
+    ) -> Caption: ...
+
+    @overload
+    def caption(
+        self,
+        image: list[Picture] | tuple[Picture, ...],
+        *,
+        search: Search = ...,
+        beam: int | None = ...,
+        n_best: int | None = ...,
+        attention: bool = ...,
+        candidates: int = ...,
+        prefix: str = ...,
+        intervention: Intervention | None = ...,
+    ) -> list[Caption]: ...
+
+    def caption(
+        self,
+        image: Picture | list[Picture] | tuple[Picture, ...],
+        *,
+        search: Search = None,
+        beam: int | None = None,
+        n_best: int | None = None,
+        attention: bool = True,
+        candidates: int = 0,
+        prefix: str = "",
+        intervention: Intervention | None = None,
+    ) -> Caption | list[Caption]:
+        """The caption of an image, or of each of several; an image of another size is stretched to the model's.
+
+        `search` changes the settings of the recipe; `beam` and `n_best` are short for it. `prefix` forces how the
+        caption begins, in whole words. `candidates` records so many of the likeliest pieces at each step.
+        """
+        alone = not isinstance(image, list | tuple)
+        captions = self.caption_images(
+            [image] if alone else image,  # type: ignore[list-item, arg-type]  # told apart by `alone`
+            search=self.search_settings(search, beam=beam, n_best=n_best),
+            attention=attention,
+            candidates=candidates,
+            prefix=prefix,
+            intervention=intervention,
+        )
+        return next(captions) if alone else list(captions)
+
+    def caption_images(
+        self,
+        images: Iterable[Picture],
+        *,
+        search: Search = None,
+        attention: bool = True,
+        candidates: int = 0,
+        prefix: str = "",
+        intervention: Intervention | None = None,
+        together: int = TOGETHER,
+    ) -> Iterator[Caption]:
+        """One caption for each image, in order; `together` images are held at a time."""
+        settings = self.search_settings(search)
+        stream = iter(images)
+        first = 0
+        while chunk := [self.read(image) for image in islice(stream, together)]:
+            source = torch.stack([self.tensor(pixels) for pixels in chunk]).to(self.device)
+            forced = None
+            if prefix.strip():
+                forced = source_batch([self.tokenizer.encode(prefix)[:-1]] * len(chunk))[0].to(self.device)
+            found = run_search(
+                self.model,
+                source,
+                None,
+                settings,
+                prefix=forced,
+                attention=attention,
+                candidates=candidates,
+                intervention=intervention,
+                indices=range(first, first + len(chunk)),
+                pad=PAD,
+                bos=BOS,
+                eos=EOS,
+            )
+            first += len(chunk)
+            for pixels, hypotheses in zip(chunk, found, strict=True):
+                yield self._captions(pixels, hypotheses)
+
+    def force(
+        self,
+        image: Picture,
+        text: str,
+        *,
+        attention: bool = True,
+        candidates: int = 0,
+        intervention: Intervention | None = None,
+    ) -> Caption:
+        """The given caption of an image with what the model thinks of it: attention, candidates, probability."""
+        pixels = self.read(image)
+        ids = self.tokenizer.encode(text)
+        words = collate([ids], [ids])
+        source = self.tensor(pixels).unsqueeze(0)
+        batch = Batch(source, None, words.target_in, words.target_out, words.target_mask).to(self.device)
+        alpha = self.recipe.search.length_penalty
+        (forced,) = force(
+            self.model, batch, attention=attention, candidates=candidates, intervention=intervention, alpha=alpha
+        )
+        return self._build(pixels, text, self.tokenizer.tokens(text), forced)
+
+    # --- images, settings and results -----------------------------------------------------------------------------
+
+    def read(self, image: Picture) -> Pixels:
+        """The image as bytes (H, W, 3), or (H, W) for a model that reads grey images; refused if it does not fit."""
+        channels = self.recipe.model.image_channels
+        if isinstance(image, str | PathLike):
+            return as_pixels(read_image(Path(image), channels))
+        pixels = np.asarray(image)
+        kind = (pixels.dtype == np.uint8, pixels.ndim, pixels.shape[2:])
+        if 0 in pixels.shape or kind != (True, 3 if channels == 3 else 2, (3,) if channels == 3 else ()):
+            wanted = "(height, width, 3)" if channels == 3 else "(height, width)"
+            raise DataError(
+                f"an image of the shape {pixels.shape} and type {pixels.dtype}: this model needs bytes {wanted}; "
+                f'convert it, with Pillow as in image.convert("{"RGB" if channels == 3 else "L"}").'
+            )
+        return pixels
+
+    def tensor(self, pixels: Pixels) -> Tensor:
+        """The image as the model reads it, bytes (C, H, W)."""
+        return as_tensor(pixels, self.recipe.model.image_size)
+
+    def search_settings(
+        self, search: Search = None, *, beam: int | None = None, n_best: int | None = None
+    ) -> SearchSettings:
+        """The recipe's search settings with changes; a larger `n_best` alone widens the beam to it."""
+        base = search if isinstance(search, SearchSettings) else self.recipe.search
+        changes: dict[str, Any] = {} if search is None or isinstance(search, SearchSettings) else dict(search)
+        changes |= {name: value for name, value in (("beam", beam), ("n_best", n_best)) if value is not None}
+        return changed_settings(base, changes)
+
+    def _captions(self, pixels: Pixels, hypotheses: Sequence[Hypothesis]) -> Caption:
+        built = [
+            (one_line(self.tokenizer.decode(each.ids)), self.tokenizer.decoded_tokens(each.ids), each)
+            for each in hypotheses
+        ]
+        alternatives = tuple(self._build(pixels, *each) for each in built[1:])
+        return self._build(pixels, *built[0], alternatives=alternatives)
+
+    def _build(
+        self,
+        pixels: Pixels,
+        text: str,
+        tokens: tuple[Token, ...],
+        hypothesis: Hypothesis,
+        alternatives: tuple[Caption, ...] = (),
+    ) -> Caption:
+        piece, grid = self.tokenizer.piece, self.recipe.model.grid
+        maps = hypothesis.alignment
+        return Caption(
+            image=pixels,
+            text=text,
+            tokens=tokens,
+            score=hypothesis.score,
+            log_probability=hypothesis.log_probability,
+            finished=hypothesis.finished,
+            attention=None if maps is None else maps.cpu().numpy().reshape(-1, grid, grid),
+            candidates=tuple(
+                tuple((piece(number), probability) for number, probability in step) for step in hypothesis.candidates
+            ),
+            token_log_probabilities=hypothesis.token_log_probabilities,
+            alternatives=alternatives,
+        )
