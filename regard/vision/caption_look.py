@@ -52,7 +52,7 @@ def look_captioner(
 
 
 def maps_text(caption: Caption, width: int = 80) -> str:
-    """One map of shades for each word, as many side by side as fit; shades are relative to the word's largest weight."""
+    """One map of shades for each word, side by side as they fit; shades are shares of the word's largest weight."""
     rows, columns = caption.grid
     wide = columns * CELL
     together = max(1, (width + SPACE) // (wide + SPACE))

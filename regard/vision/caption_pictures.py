@@ -13,10 +13,13 @@ from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
+from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
+from matplotlib.offsetbox import AnnotationBbox, HPacker, TextArea
 from PIL import Image
+from rich.cells import cell_len
 
 from regard.look.fonts import fonts_for
 from regard.look.heatmap import INK, MUTED, PAPER, save_figure
@@ -26,6 +29,7 @@ from regard.vision.pixels import Pixels
 
 COLUMNS = 6  # pictures side by side
 PANEL = 1.7  # inches
+FADED = "#b8c0c8"  # words that are not marked
 DIM = 0.25  # of the light that a cell with no weight keeps
 SIDE = 384  # least pixels of a drawn image's longer side
 FRAME = (4.6, 5.0)  # inches
@@ -109,23 +113,15 @@ def _show(axes: Axes, picture: Pixels) -> None:
 def _frame(picture: Pixels, words: Sequence[str], marked: int, families: Sequence[str]) -> Image.Image:
     """One frame: the picture, and below it the caption with one word marked."""
     figure = Figure(figsize=FRAME, facecolor=PAPER, dpi=FRAME_DPI)
-    canvas = FigureCanvasAgg(figure)
     _show(figure.add_axes((0.04, 0.14, 0.92, 0.84)), picture)
-    renderer = canvas.get_renderer()
-    size = 13.0
-    while True:
-        texts = [figure.text(0, 0.06, word, family=families, fontsize=size) for word in words]
-        widths = [text.get_window_extent(renderer).width / canvas.get_width_height()[0] for text in texts]
-        space = 0.42 * size / 72 / FRAME[0]
-        left = (1 - sum(widths) - space * (len(words) - 1)) / 2
-        if left >= 0.02 or size < 5:
-            break
-        for text in texts:
-            text.remove()
-        size -= 1
-    for number, (text, width) in enumerate(zip(texts, widths, strict=True)):
-        text.set_x(left)
-        text.set_color(INK if marked in (-1, number) else MUTED)
-        left += width + space
-    canvas.draw()
-    return Image.frombytes("RGBA", canvas.get_width_height(), bytes(canvas.buffer_rgba())).convert("RGB")
+    size = min(14.0, 520 / max(1, cell_len(" ".join(words))))  # points, so that a long caption stays inside
+    colours = [INK if marked in (-1, number) else FADED for number in range(len(words))]
+    texts: list[Artist] = [
+        TextArea(word, textprops={"family": families, "fontsize": size, "color": colour})
+        for word, colour in zip(words, colours, strict=True)
+    ]
+    line = HPacker(pad=0, sep=0.4 * size, children=texts, align="baseline")
+    figure.add_artist(AnnotationBbox(line, (0.5, 0.07), xycoords="figure fraction", frameon=False, pad=0))
+    buffer = io.BytesIO()
+    figure.savefig(buffer, format="png", facecolor=PAPER)
+    return Image.open(buffer).convert("RGB")

@@ -68,4 +68,4 @@ def cells_of(box: Box, grid: tuple[int, int], size: tuple[int, int]) -> npt.NDAr
 def _overlaps(first: float, last: float, count: int, width: float) -> npt.NDArray[np.float64]:
     """How much of each of `count` stretches of that width lies between first and last."""
     begin = np.arange(count) * width
-    return np.maximum(0.0, np.minimum(begin + width, last) - np.maximum(begin, first)) / width
+    return np.asarray(np.maximum(0.0, np.minimum(begin + width, last) - np.maximum(begin, first)) / width)

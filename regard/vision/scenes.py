@@ -140,6 +140,7 @@ class Scene:
 
     def captions(self, language: Language = "en") -> Mapping[str, Mentions]:
         """Every valid caption, with the things that its words tell of."""
+        phrases: list[tuple[tuple[tuple[int, bool], ...], str]]  # (thing, whether its size is told), and the relation
         if len(self.things) == 1:
             phrases = [(((0, sized),), "") for sized in (False, True)]
         else:
@@ -249,7 +250,8 @@ def _random_scene(generator: np.random.Generator, unseen: bool) -> Scene | None:
         size = ("small", "large")[int(generator.integers(2))]
         width = int(generator.integers(SIZES[size][0], SIZES[size][1] + 1))
         left, top = (int(place) for place in generator.integers(0, SIZE - width + 1, 2))
-        things.append(Thing(*pairs[pair], size, Box(left, top, left + width, top + width)))
+        colour, shape = pairs[pair]
+        things.append(Thing(colour, shape, size, Box(left, top, left + width, top + width)))
     grain = int(generator.integers(2**32))
     crowded = any(_touch(one.box, other.box) for one, other in permutations(things, 2))
     return None if crowded else Scene(tuple(things), grain)

@@ -1,4 +1,4 @@
-"""Show, Attend and Tell against a slow loop written from the paper, its contract, its penalty and its hard attention."""
+"""Show, Attend and Tell against a slow loop written from the paper, its contract, its penalty its hard attention."""
 
 import numpy as np
 import pytest
