@@ -1,31 +1,71 @@
-"""`regard look`: the attention of one sentence, in the terminal or as a picture."""
+"""`regard look`: the attention of a sentence, in the terminal, as a picture, an animation, a page or JSON."""
 
-import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from regard.errors import ConfigError, NoAttention
+from regard.errors import ConfigError
 
 if TYPE_CHECKING:
-    from regard.translation import Translation
+    from regard.look.maps import Choice
+    from regard.look.record import Look
+
+PICTURES = ("png", "svg", "pdf")
+FORMATS = (*PICTURES, "gif", "html")
 
 
 def look(
     model: Annotated[Path, typer.Argument(help="A model folder that `regard train` wrote.", show_default=False)],
-    sentence: Annotated[str, typer.Argument(help="The sentence to translate.", show_default=False)],
+    sentences: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="SENTENCE...", help="The sentence to translate, or several.", show_default=False),
+    ] = None,
     output: Annotated[
         Path | None,
-        typer.Option("--output", "-o", help="Draw a picture: a .png, .svg or .pdf file.", show_default=False),
+        typer.Option(
+            "--output",
+            "-o",
+            help="Draw a .png, .svg or .pdf picture, a .gif that plays the steps, or an .html page to explore.",
+            show_default=False,
+        ),
     ] = None,
-    pieces: Annotated[bool, typer.Option("--pieces", help="Show the model's pieces instead of words.")] = False,
+    form: Annotated[
+        Literal["text", "json"],
+        typer.Option("--format", help="Print a matrix, or the whole record as JSON, a line for each sentence."),
+    ] = "text",
     reference: Annotated[
-        str | None,
-        typer.Option(help="Look at this translation instead of the model's own.", show_default=False),
+        list[str] | None,
+        typer.Option(help="Look at this translation, not the model's own; one a sentence.", show_default=False),
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print words and weights as JSON.")] = False,
+    prefix: Annotated[str | None, typer.Option(help="Let the translation begin so.", show_default=False)] = None,
+    pieces: Annotated[bool, typer.Option("--pieces", help="Show the model's pieces instead of words.")] = False,
+    specials: Annotated[
+        bool | None,
+        typer.Option(
+            "--specials/--no-specials", help="Show <s> and </s> (with pieces: yes; else no).", show_default=False
+        ),
+    ] = None,
+    kind: Annotated[
+        str | None,
+        typer.Option(help="Attention to show: cross, encoder-self, decoder-self.", show_default=False),
+    ] = None,
+    layer: Annotated[int | None, typer.Option(help="Only this layer, from 0.", show_default=False)] = None,
+    head: Annotated[int | None, typer.Option(help="Only this head, from 0.", show_default=False)] = None,
+    average: Annotated[bool, typer.Option("--average", help="The average of each layer's heads.")] = False,
+    entropy: Annotated[
+        bool, typer.Option("--entropy", help="Add the entropy of each row, in bits, and the sum of each column.")
+    ] = False,
+    over_time: Annotated[
+        bool,
+        typer.Option("--over-time", help="Show how it came about, for a sentence of `regard train --watch-sentence`."),
+    ] = False,
     beam: Annotated[int | None, typer.Option(help="Hypotheses kept; 1 is greedy.", show_default=False)] = None,
+    candidates: Annotated[int, typer.Option(min=1, help="JSON, HTML: likeliest pieces of each step.")] = 5,
+    tree: Annotated[bool, typer.Option("--tree", help="JSON: add what the beam kept and dropped.")] = False,
+    steps: Annotated[int | None, typer.Option(min=1, help="GIF: only the first steps.", show_default=False)] = None,
+    size: Annotated[int, typer.Option(min=300, max=2000, help="GIF: its width in pixels.")] = 900,
+    speed: Annotated[float, typer.Option(min=0.1, max=10, help="GIF: 2 is twice as fast.")] = 1.0,
     title: Annotated[str | None, typer.Option(help="A title for the picture.", show_default=False)] = None,
     font: Annotated[
         Path | None,
@@ -35,70 +75,135 @@ def look(
 ) -> None:
     """Translate a sentence and draw which source words each word of the translation looked at.
 
-    Example: regard look models/en-fr "the black cat sleeps ." --output map.png
+    \b
+    regard look models/en-fr "the black cat sleeps ."
+    regard look models/en-fr "the black cat sleeps ." "a dog" --output map.png
+    regard look models/en-fr "the black cat sleeps ." --output steps.gif --steps 3
+    regard look models/transformer "the black cat sleeps ." --layer 2 --output heads.pdf
+    regard look models/en-fr --over-time --output strip.png
+
+    A model without attention shows its one vector instead.
     """
+    from regard.look.maps import Choice
     from regard.look.pictures import check_picture_path
 
-    if not sentence.strip():
-        raise ConfigError("the sentence is empty: give some words, in quotation marks.")
-    if reference is not None and not reference.strip():
-        raise ConfigError("--reference is empty: give the translation to look at, or leave it out.")
+    given, references = sentences or [], reference or []
+    _check(given, references, prefix, output, over_time)
     if output is not None:
-        check_picture_path(output)
-    found = _translate(model, sentence, reference, beam, device)
-    if output is not None:
-        from regard.look.heatmap import save_heatmap
-
-        save_heatmap(found, output, pieces=pieces, title=title, font=font)
-        typer.echo(f"wrote {output}", err=True)
-    if as_json:
-        typer.echo(json.dumps(_plain(found, pieces), ensure_ascii=False))
-    elif output is not None:
-        typer.echo(found.text)
+        check_picture_path(output, FORMATS)
+    choice = Choice(kind, layer, head, average, pieces, specials)
+    if over_time:
+        looks = [_watched(model, given)]
     else:
-        _print(found, pieces)
+        wants_tree = tree or (output is not None and output.suffix.lower() == ".html" and not references)
+        looks = _looks(model, given, references, prefix, beam, candidates, wants_tree, device)
+    if output is not None:
+        _draw(looks, output, choice, entropy, title, font, steps, size, speed)
+        typer.echo(f"wrote {output}", err=True)
+    for number, each in enumerate(looks):
+        if form == "json":
+            typer.echo(each.to_json())
+        elif output is not None:
+            typer.echo(each.target.text)
+        else:
+            if number:
+                typer.echo()
+            _print(each, choice, entropy)
 
 
-def _translate(model: Path, sentence: str, reference: str | None, beam: int | None, device: str) -> "Translation":
+def _check(given: list[str], references: list[str], prefix: str | None, output: Path | None, over_time: bool) -> None:
+    """Refuse what cannot be meant, before the model is read."""
+    if not given and not over_time:
+        raise ConfigError("no sentence was given: write it in quotation marks.")
+    if any(not sentence.strip() for sentence in given):
+        raise ConfigError("the sentence is empty: give some words, in quotation marks.")
+    if any(not each.strip() for each in references):
+        raise ConfigError("--reference is empty: give the translation to look at, or leave it out.")
+    if references and len(references) != len(given):
+        raise ConfigError(f"{len(given)} sentences but {len(references)} references: give one for each, or none.")
+    if references and prefix:
+        raise ConfigError("--reference is the whole translation: leave --prefix out.")
+    if len(given) > 1 and (over_time or (output is not None and output.suffix[1:].lower() not in PICTURES)):
+        raise ConfigError("one sentence at a time, please: only .png, .svg and .pdf show several on a sheet.")
+
+
+def _looks(
+    model: Path,
+    sentences: list[str],
+    references: list[str],
+    prefix: str | None,
+    beam: int | None,
+    candidates: int,
+    tree: bool,
+    device: str,
+) -> "list[Look]":
     from regard.translator import Translator
 
     translator = Translator.load(model, device)
-    if reference is not None:
-        found = translator.force(sentence, reference, attention=True)
-    else:
-        found = translator.translate(sentence, beam=beam, attention=True)
-    if found.alignment is None:
-        raise NoAttention(
-            f"{model}: a {translator.recipe.model.kind} model has no attention to look at: "
-            "train one that has (see `regard models`)."
+    return [
+        translator.look(
+            sentence,
+            reference=references[number] if references else None,
+            prefix=prefix,
+            beam=beam,
+            candidates=candidates,
+            tree=tree,
         )
-    return found
+        for number, sentence in enumerate(sentences)
+    ]
 
 
-def _plain(found: "Translation", pieces: bool) -> dict[str, Any]:
-    """What the matrix shows, as plain values: one row of weights for each target word."""
-    from regard.look.terminal import labelled_weights
+def _watched(model: Path, sentences: list[str]) -> "Look":
+    from regard.look.over_time import watched_look
 
-    weights, source, target = labelled_weights(found, pieces)
-    return {
-        "source": found.source,
-        "text": found.text,
-        "log_probability": found.log_probability,
-        "columns": source,
-        "rows": target,
-        "weights": [[round(float(weight), 6) for weight in row] for row in weights],
-    }
+    return watched_look(model, sentences[0] if sentences else None)
 
 
-def _print(found: "Translation", pieces: bool) -> None:
+def _draw(
+    looks: "list[Look]",
+    output: Path,
+    choice: "Choice",
+    entropy: bool,
+    title: str | None,
+    font: Path | None,
+    steps: int | None,
+    size: int,
+    speed: float,
+) -> None:
+    from regard.look.pictures import write_picture
+
+    first, form = looks[0], output.suffix[1:].lower()
+    if form == "html":
+        from regard.look.html import render_html
+
+        write_picture(output, render_html(first).encode())
+    elif first.over_time is not None:
+        from regard.look.over_time import save_over_time
+
+        save_over_time(first, output, choice, title=title, font=font, size=size, speed=speed)
+    elif form == "gif":
+        from regard.look.animation import save_animation
+
+        save_animation(first, output, choice, steps=steps, size=size, speed=speed, font=font)
+    else:
+        from regard.look.heatmap import save_heatmap
+
+        save_heatmap(looks, output, choice, measures=entropy, title=title, font=font)
+
+
+def _print(each: "Look", choice: "Choice", entropy: bool) -> None:
     from rich.console import Console
 
-    from regard.look.terminal import translation_table
+    from regard.look.over_time import over_time_table
+    from regard.look.terminal import look_table
 
     console = Console(highlight=False, markup=False, emoji=False)
     colour = console.is_terminal and not console.no_color
     digits = not console.encoding.lower().startswith("utf")
-    typer.echo(found.text)
-    typer.echo()
-    table = translation_table(found, pieces=pieces, width=console.width, colour=colour, digits=digits)
+    if each.over_time is None:
+        typer.echo(each.target.text)
+        typer.echo()
+        table = look_table(each, choice, width=console.width, colour=colour, digits=digits, measures=entropy)
+    else:
+        table = over_time_table(each, choice, width=console.width, colour=colour, digits=digits)
     console.print(table, no_wrap=True, overflow="ignore", crop=False)

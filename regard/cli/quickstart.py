@@ -96,10 +96,10 @@ def _show_scores(report: "Report") -> bool:
 def _draw(translator: "Translator", sentence: str) -> None:
     from rich.console import Console
 
-    from regard.look.terminal import translation_table
+    from regard.look.terminal import look_table
 
     console = Console()
-    console.print(translation_table(translator.translate(sentence, attention=True), width=console.width))
+    console.print(look_table(translator.look(sentence), width=console.width))
 
 
 def _next(pair: str, out: Path, sentence: str, seconds: float) -> str:

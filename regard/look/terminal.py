@@ -28,13 +28,15 @@ from rich.text import Text
 from regard.errors import NoAttention
 
 if TYPE_CHECKING:
-    from regard.translation import Translation
+    from regard.look.maps import Choice, Map
+    from regard.look.record import Look
 
 Weights = NDArray[np.floating]
 
 SHADES = ((0.75, "█"), (0.5, "▓"), (0.25, "▒"), (0.05, "░"))  # from this weight on
 FAINT = "·"
 WIDEST_COLUMN, NARROWEST_COLUMN, SPLIT_COLUMN = 7, 2, 4
+MEASURE = 5  # cells of an entropy at the end of a row
 LONGEST_WORD = 18  # cells; longer ones are cut with an ellipsis
 SMALLEST_WIDTH = 16
 # Mid-tones, legible on white and on black alike.
@@ -49,8 +51,13 @@ def attention_table(
     width: int = 80,
     colour: bool = True,
     digits: bool = False,
+    entropy: Weights | None = None,
+    coverage: Weights | None = None,
 ) -> Text:
-    """The weights (T, S) as lines of at most `width` cells; `digits` writes tenths in ASCII instead of shades."""
+    """The weights (T, S) as lines of at most `width` cells; `digits` writes tenths in ASCII instead of shades.
+
+    `entropy` (T,) ends each row, and `coverage` (S,) stands below the columns.
+    """
     weights = np.asarray(weights)
     if weights.shape != (len(target_words), len(source_words)):
         raise ValueError(
@@ -61,43 +68,91 @@ def attention_table(
     longest_label = min(LONGEST_WORD, width // 3)
     labels = [shorten(word, longest_label, ellipsis) for word in target_words]
     margin = max((cell_len(label) for label in labels), default=0) + 1
-    heads = [shorten(word, min(LONGEST_WORD, width - margin), ellipsis) for word in source_words]
+    room = width - margin - (0 if entropy is None else MEASURE)
+    heads = [shorten(word, min(LONGEST_WORD, room), ellipsis) for word in source_words]
     lines: list[Text] = []
-    for columns, pitch in _panels(heads, width - margin):
+    for columns, pitch in _panels(heads, room, NARROWEST_COLUMN if coverage is None else SPLIT_COLUMN):
         if lines:
             lines.append(Text())
         lines += _header([heads[column] for column in columns], pitch, margin, "|" if digits else "│")
-        for label, row in zip(labels, weights, strict=True):
+        for number, (label, row) in enumerate(zip(labels, weights, strict=True)):
             line = Text(set_cell_size(label, margin))
             for column in columns:
                 line.append_text(_cell(float(row[column]), pitch, colour, digits))
-            line.rstrip()
+            if entropy is None:
+                line.rstrip()
+            else:
+                line.append(f"{entropy[number]:{MEASURE}.1f}", "dim")
             lines.append(line)
+        if coverage is not None:
+            shares = "".join(f"{coverage[column]:.1f}".ljust(pitch) for column in columns)
+            lines.append(Text((" " * margin + shares).rstrip()[:width], "dim"))
     lines += _legend(width, colour, digits)
+    if entropy is not None:
+        lines += _explanation(width)
     table = Text("\n", no_wrap=True, overflow="ignore", end="").join(lines)
     table.no_wrap, table.overflow = True, "ignore"
     return table
 
 
-def translation_table(
-    translation: Translation, *, pieces: bool = False, width: int = 80, colour: bool = True, digits: bool = False
+def map_table(
+    drawn: Map, *, width: int = 80, colour: bool = True, digits: bool = False, measures: bool = False
 ) -> Text:
-    """The alignment of a translation between its words, or between the pieces that the model really saw."""
-    weights, source, target = labelled_weights(translation, pieces)
-    return attention_table(weights, source, target, width=width, colour=colour, digits=digits)
+    """One map; `measures` adds the entropy of each row, in bits, and the coverage of each column."""
+    return attention_table(
+        drawn.weights,
+        drawn.columns,
+        drawn.rows,
+        width=width,
+        colour=colour,
+        digits=digits,
+        entropy=drawn.entropy if measures else None,
+        coverage=drawn.coverage if measures else None,
+    )
 
 
-def labelled_weights(translation: Translation, pieces: bool) -> tuple[Weights, list[str], list[str]]:
-    """Weights (T, S) of a translation with their source and target labels."""
-    if translation.alignment is None:
-        raise NoAttention(
-            "this translation has no attention to draw: use a model that has it (see `regard models`), "
-            "and translate with attention=True."
-        )
-    if pieces:
-        source = [token.text for token in translation.source_tokens]
-        return np.asarray(translation.alignment), source, [token.text for token in translation.tokens]
-    return translation.word_alignment(), list(translation.source_words), list(translation.words)
+def look_table(
+    look: Look,
+    choice: Choice | None = None,
+    *,
+    width: int = 80,
+    colour: bool = True,
+    digits: bool = False,
+    measures: bool = False,
+) -> Text:
+    """All chosen maps of a look, one below the other; of a model without attention its fixed vector."""
+    from regard.look.maps import Choice, maps_of
+
+    choice = choice or Choice()
+    if look.fixed_vector is not None and choice.is_alignment:
+        return vector_table(look, width=width, colour=colour, digits=digits)
+    maps = maps_of(look, choice)
+    parts: list[Text] = []
+    for drawn in maps:
+        if drawn.name:
+            parts += [Text(f"{choice.kind or 'cross'}, {drawn.name}", "bold"), Text()]
+        parts += [map_table(drawn, width=width, colour=colour, digits=digits, measures=measures), Text()]
+    table = Text("\n", no_wrap=True, overflow="ignore", end="").join(parts[:-1])
+    table.no_wrap, table.overflow = True, "ignore"
+    return table
+
+
+def vector_table(look: Look, *, width: int = 80, colour: bool = True, digits: bool = False) -> Text:
+    """The one vector through which a model without attention passes the whole sentence, as shades of its size."""
+    if look.fixed_vector is None:
+        raise NoAttention(f"{look.model.name} tells neither attention nor the vector that starts its decoder.")
+    size, shown = look.dimensions.summary, look.fixed_vector
+    table = Text(no_wrap=True, overflow="ignore", end="")
+    table.append(f"no attention: all {len(look.source.pieces)} pieces of the source become one vector of {size}\n")
+    table.append(f"numbers, and every word comes out of it; here are {len(shown)} of them, by their size\n\n", "dim")
+    largest = max(map(abs, shown)) or 1.0
+    for start in range(0, len(shown), max(width - 2, 1)):
+        table.append("  ")
+        for number in shown[start : start + max(width - 2, 1)]:
+            table.append_text(_cell(abs(number) / largest, 1, colour, digits))
+        table.append("\n")
+    table.rstrip()
+    return table
 
 
 def shorten(word: str, cells: int, ellipsis: str = "…") -> str:
@@ -117,9 +172,9 @@ def _visible(character: str) -> str:
     return " " if character.isspace() else character
 
 
-def _panels(heads: Sequence[str], room: int) -> list[tuple[range, int]]:
+def _panels(heads: Sequence[str], room: int, narrowest: int) -> list[tuple[range, int]]:
     """Which columns stand side by side, and how far apart: all of them if any distance lets them."""
-    for pitch in range(WIDEST_COLUMN, NARROWEST_COLUMN - 1, -1):
+    for pitch in range(WIDEST_COLUMN, narrowest - 1, -1):
         if _extent(heads, pitch) <= room:
             return [(range(len(heads)), pitch)]
     panels: list[tuple[range, int]] = []
@@ -174,6 +229,11 @@ def _style(weight: float) -> Style:
     share = min(max(weight, 0.0), 1.0)
     mixed = [round(low + (high - low) * share) for low, high in zip(LOW_COLOUR, HIGH_COLOUR, strict=True)]
     return Style(color=f"rgb({mixed[0]},{mixed[1]},{mixed[2]})")
+
+
+def _explanation(width: int) -> list[Text]:
+    said = Text("at the right the entropy of each row in bits, below the sum of each column", "dim")
+    return [said] if cell_len(said.plain) <= width else []
 
 
 def _legend(width: int, colour: bool, digits: bool) -> list[Text]:

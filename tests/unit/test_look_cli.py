@@ -12,6 +12,7 @@ from rich.cells import cell_len
 from regard.cli import main
 from regard.config import check_recipe
 from regard.folder import model_tensors, write_folder
+from regard.look.record import Look
 from regard.models import build_model
 from regard.text.tokenizer import Tokenizer
 
@@ -68,17 +69,34 @@ def test_a_terminal_that_knows_only_ascii_gets_digits(
     assert capsys.readouterr().out.isascii()
 
 
-def test_json_holds_rows_that_sum_to_one_over_the_pieces(
+def test_json_is_the_whole_record_a_line_for_each_sentence(
     models: dict[str, Path], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert main(["look", str(models["gnmt"]), "the small house", "--reference", "a dog", "--json", "--pieces"]) == 0
+    sentences = ["the small house", "a dog"]
+    assert main(["look", str(models["gnmt"]), *sentences, "--format", "json", "--tree", "--candidates", "3"]) == 0
+    looks = [Look.from_dict(json.loads(line)) for line in capsys.readouterr().out.splitlines()]
+    assert [look.source.text for look in looks] == sentences
+    for look in looks:
+        assert look.alignment is not None
+        assert all(sum(row) == pytest.approx(1, abs=1e-4) for row in look.alignment)
+        assert look.beam is not None
+        assert {len(step.candidates) for step in look.steps} == {3}
+
+
+def test_a_prefix_begins_the_translation(models: dict[str, Path], capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["look", str(models["bahdanau"]), "the cat", "--prefix", "a tree", "--format", "json"]) == 0
     found = json.loads(capsys.readouterr().out)
-    assert found["columns"][-1] == found["rows"][-1] == "</s>"
-    assert len(found["weights"]) == len(found["rows"])
-    assert all(sum(row) == pytest.approx(1, abs=1e-4) for row in found["weights"])
-    assert main(["look", str(models["gnmt"]), "the small house", "--reference", "a dog", "--json"]) == 0
-    found = json.loads(capsys.readouterr().out)
-    assert (found["columns"], found["rows"]) == (["the", "small", "house"], ["a", "dog"])
+    assert found["target"]["text"].startswith("a tree")
+    assert found["prefix"] > 0
+
+
+def test_a_model_without_attention_shows_its_vector(
+    models: dict[str, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["look", str(models["seq2seq"]), "the cat"]) == 0
+    assert "one vector of" in capsys.readouterr().out
+    assert main(["look", str(models["seq2seq"]), "the cat", "-o", str(tmp_path / "vector.png")]) == 0
+    assert (tmp_path / "vector.png").stat().st_size > 1000
 
 
 @pytest.mark.parametrize("suffix", ["png", "svg", "pdf"])
@@ -94,20 +112,26 @@ def test_a_picture_is_written_and_the_translation_printed(
 
 
 def test_looking_without_a_reference_translates(models: dict[str, Path], capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["look", str(models["bahdanau"]), "the small house", "--json", "--beam", "1"]) == 0
+    assert main(["look", str(models["bahdanau"]), "the small house", "--format", "json", "--beam", "1"]) == 0
     found = json.loads(capsys.readouterr().out)
-    assert found["source"] == "the small house"
-    assert found["rows"] == found["text"].split()
+    assert found["source"]["text"] == "the small house"
+    assert found["target"]["words"] == found["target"]["text"].split()
 
 
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["look", "{seq2seq}", "the cat"], "a seq2seq model has no attention to look at: train one that has"),
-        (["look", "{seq2seq}", "the cat", "--reference", "le chat"], "has no attention"),
+        (["look", "{seq2seq}", "the cat", "--layer", "0", "-o", "a.png"], "a seq2seq model has no attention, so"),
+        (["look", "{bahdanau}", "the cat", "--layer", "1", "-o", "a.png"], "has no cross layer 1: they are 0 to 0"),
+        (["look", "{bahdanau}", "the cat", "--kind", "self", "-o", "a.png"], "has no 'self' attention"),
+        (["look", "{bahdanau}"], "no sentence was given"),
+        (["look", "{bahdanau}", "a", "b", "--reference", "c"], "2 sentences but 1 references"),
+        (["look", "{bahdanau}", "a", "b", "-o", "steps.gif"], "one sentence at a time"),
+        (["look", "{bahdanau}", "a", "--reference", "b", "--prefix", "b"], "leave --prefix out"),
+        (["look", "{bahdanau}", "--over-time"], "no sentence was watched"),
         (["look", "{bahdanau}", "  "], "the sentence is empty"),
         (["look", "{bahdanau}", "the cat", "--reference", ""], "--reference is empty"),
-        (["look", "{bahdanau}", "the cat", "--output", "map.gif"], ".png, .svg or .pdf"),
+        (["look", "{bahdanau}", "the cat", "--output", "map.bmp"], ".png, .svg, .pdf, .gif or .html"),
         (["look", "{bahdanau}", "the cat", "--output", "nowhere/map.png"], "the folder nowhere does not exist"),
         (["look", "nowhere", "the cat"], "no such model folder"),
         (["diagram", "luonk"], "did you mean 'luong'?"),

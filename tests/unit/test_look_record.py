@@ -9,18 +9,16 @@ from typing import Any
 
 import numpy as np
 import pytest
-import torch
+from look_help import translator_of
 
-from regard.config import SearchSettings, check_recipe
+from regard.config import SearchSettings
 from regard.contract import Edit, Intervention
 from regard.errors import ConfigError, DataError
 from regard.look.record import Look
-from regard.models import build_model
-from regard.text.tokenizer import EOS, PAD, Tokenizer
+from regard.text.tokenizer import EOS, PAD
 from regard.translation import Translation
 from regard.translator import Translator
 
-LINES = ["the small house", "a green tree stands here", "the cat saw a small dog", "작은 고양이"] * 3
 SENTENCE, REFERENCE = "the cat saw a tree", "작은 고양이 here"
 KINDS: list[dict[str, Any]] = [
     {"kind": "seq2seq"},
@@ -31,22 +29,6 @@ KINDS: list[dict[str, Any]] = [
     {"kind": "luong", "window": "local-p", "window_size": 2},
     {"kind": "gnmt"},
 ]
-
-
-def translator_of(model: dict[str, Any], seed: int = 1) -> Translator:
-    table = {
-        "model": {"embedding_size": 8, "hidden_size": 12, **model},
-        "text": {"vocabulary_size": 320, "joint": True, "min_frequency": 1},
-        "training": {"updates": 1},
-        "search": {"beam": 3, "max_length_extra": 4, "max_length_ratio": 1.0},
-    }
-    recipe = check_recipe(table, "test")
-    tokenizer = Tokenizer.train(LINES, recipe.text)
-    torch.manual_seed(seed)
-    built = build_model(recipe.model, tokenizer.size, tokenizer.size)
-    for parameter in built.parameters():  # an untrained model hardly attends: let the weights differ
-        parameter.data *= 3
-    return Translator(built, recipe, tokenizer, tokenizer, name="tiny")
 
 
 @pytest.fixture(scope="module")

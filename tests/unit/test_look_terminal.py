@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from look_help import black_cat, look_of, side
 from rich.cells import cell_len
 from rich.console import Console
 
 from regard.errors import NoAttention
-from regard.look.terminal import attention_table, shorten, translation_table
-from regard.text.tokenizer import Token
-from regard.translation import Translation
+from regard.look.maps import Choice
+from regard.look.terminal import attention_table, look_table, shorten
 
 ENGLISH = ["the", "little", "black", "cat", "sees", "the", "old", "man", "who", "sleeps", "here", "."]
 KOREAN = ["작은", "검은", "고양이는", "👩\u200d👩\u200d👧", "été", "여기에서", "猫", "본다", "."]
@@ -100,26 +100,39 @@ def test_weights_must_fit_the_words() -> None:
         attention_table(np.eye(3), ["a"], ["b"])
 
 
-def piece(text: str, word: int | None) -> Token:
-    return Token(id=9, text=text, word=word, start=0, end=0)
-
-
-def test_pieces_and_words_of_a_translation() -> None:
-    found = Translation(
-        source="black cat",
-        text="chat",
-        source_tokens=(piece("bl", 0), piece("ack", 0), piece("cat", 1), piece("</s>", None)),
-        tokens=(piece("chat", 0), piece("</s>", None)),
-        alignment=np.array([[0.1, 0.2, 0.7, 0.0], [0.0, 0.0, 0.0, 1.0]]),
+def test_pieces_and_words_of_a_look() -> None:
+    look = look_of(
+        side("black cat", ("bl", 0), ("ack", 0), ("cat", 1)),
+        side("chat", ("chat", 0)),
+        [[0.1, 0.2, 0.7, 0.0], [0.0, 0.0, 0.0, 1.0]],
     )
-    words, pieces = translation_table(found).plain, translation_table(found, pieces=True).plain
+    words, pieces = look_table(look).plain, look_table(look, Choice(pieces=True)).plain
     assert "black" in words
     assert "</s>" not in words
     assert "ack" in pieces
     assert "black" not in pieces
     assert pieces.count("</s>") == 2
+    assert look_table(look, Choice(specials=True)).plain.count("</s>") == 2
+    assert "</s>" not in look_table(look, Choice(pieces=True, specials=False)).plain
 
 
-def test_a_translation_without_attention_says_so() -> None:
+def test_entropy_ends_the_rows_and_coverage_stands_below_the_columns() -> None:
+    table = look_table(black_cat(), measures=True).plain.split("\n")
+    assert table[1].split()[-1] == "0.3"  # of 0.05 and 0.95
+    assert table[2].split()[-1] == "0.0"
+    assert table[3].split() == ["1.1", "0.9"]
+    column = table[0].index("cat")
+    assert table[3][column:].startswith("0.9")
+    wide = np.full((2, 40), 1 / 40)
+    measures = {"entropy": np.ones(2), "coverage": np.ones(40)}
+    assert max(map(cell_len, lines(wide, ["word"] * 40, ["a", "b"], width=50, **measures))) <= 50
+
+
+def test_a_model_without_attention_shows_its_one_vector() -> None:
+    look = look_of(side("a", ("a", 0)), side("b", ("b", 0)), None, fixed_vector=[0.0, -1.0, 0.5, 0.1])
+    table = look_table(look).plain.split("\n")
+    assert "one vector" in table[0]
+    assert table[-1].strip() == "·█▓░"
+    assert look_table(look, digits=True).plain.isascii()
     with pytest.raises(NoAttention, match="regard models"):
-        translation_table(Translation(source="a", text="b"))
+        look_table(look, Choice(layer=0))
