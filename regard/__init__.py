@@ -3,6 +3,9 @@
     translator = regard.load("models/de-en")
     print(translator.translate("ein Haus"))
 
+    captioner = regard.load("models/scenes")  # a folder is a folder: what it holds decides
+    print(captioner.caption("photo.png"))
+
 This is the public door. Each name is imported when it is first used, so that `import regard` costs nothing
 and does not import torch.
 """
@@ -29,11 +32,27 @@ _DOORS = {
     "Translator": "regard.translator",
     "train": "regard.training",
 }
-_PACKAGES = {"attention", "config", "errors", "evaluation", "look", "models", "search", "testing", "text"}
+_PACKAGES = {"attention", "config", "errors", "evaluation", "look", "models", "search", "testing", "text", "vision"}
 
 
-def load(folder: "str | Path", device: str = "cpu", model: "MakeModel | None" = None) -> "Translator":
-    """The model of a folder, ready to translate; `model` is what was given to `train`, where it was your own."""
+def load(folder: "str | Path", device: str = "cpu", model: "MakeModel | None" = None) -> Any:
+    """What a model folder holds, ready to use: a Translator, or a `regard.vision` Captioner or Classifier.
+
+    `model` is what was given to `train`, where it was your own.
+    """
+    from pathlib import Path
+
+    from regard.folder import model_kind, read_table
+
+    kind = model_kind(read_table(Path(folder))[0])
+    if kind == "captioner":
+        from regard.vision.captioner import Captioner
+
+        return Captioner.load(folder, device)
+    if kind in ("resnet", "vit"):
+        from regard.vision.classifier import Classifier
+
+        return Classifier.load(folder, device)
     from regard.translator import Translator
 
     return Translator.load(folder, device=device, model=model)

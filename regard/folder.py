@@ -27,7 +27,7 @@ import torch
 from torch import Tensor, nn
 
 from regard import __version__
-from regard.config import AnyKind, AnyRecipe, Recipe, check_as
+from regard.config import MODEL_SETTINGS, AnyKind, AnyRecipe, Recipe, check_as
 from regard.contract import Model
 from regard.errors import ConfigError, ModelFolderError, RegardError
 from regard.evaluation.overlap import FINGERPRINT_FILE, Fingerprint
@@ -171,10 +171,33 @@ def read_folder(path: str | Path) -> Folder:
 def read_config(path: Path, kind: type[AnyKind]) -> tuple[AnyKind, dict[str, Any]]:
     """The recipe in `config.json`, which must be of this kind, and what else the file says."""
     table, about = read_table(path)
+    _check_kind(path, model_kind(table), kind)
     try:
         return check_as(kind, table, str(path / CONFIG)), about
     except ConfigError as error:
         raise ModelFolderError(f"{error} Undo the change, or {RESTORE}.") from None
+
+
+def model_kind(table: Mapping[str, Any]) -> str:
+    """The model.kind that an unchecked recipe names; empty if it names none."""
+    model = table.get("model")
+    return str(model.get("kind", "")) if isinstance(model, dict) else ""
+
+
+def _check_kind(path: Path, found: str, kind: type[AnyRecipe]) -> None:
+    """Refuse a folder that is whole but holds a model for something else."""
+    from regard.vision.config import RECIPES
+
+    if found in kind.models or found not in {*MODEL_SETTINGS, *RECIPES}:
+        return
+    reads, commands = (
+        ("images", "`regard vision`") if found in RECIPES else ("text", "`regard translate`, `regard look`")
+    )
+    if kind is Recipe or found in MODEL_SETTINGS:
+        raise ModelFolderError(
+            f"{path}: holds a {found}, a model that reads {reads}: use {commands}, or regard.load from Python."
+        )
+    raise ModelFolderError(f"{path}: holds a {found}, which this is not for: regard.load from Python opens any folder.")
 
 
 def read_table(path: Path) -> tuple[dict[str, Any], dict[str, Any]]:
