@@ -71,7 +71,8 @@ class SceneSource:
 
     def open(self, split: str) -> Captioned:
         """The scenes of a split, which do not depend on the language."""
-        number = (self.count if split == "train" else None) or SCENE_COUNTS[split]
+        usual = SCENE_COUNTS[split]
+        number = (self.count or usual) if split == "train" else min(self.count or usual, usual)
         description = f"embedded scenes, {LANGUAGES[self.language]}, {split}, {number:,} images"
 
         def examples() -> Iterator[Example]:
