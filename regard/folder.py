@@ -7,6 +7,7 @@
     README.md             a model card
     training.fingerprint.npy  hashes of the training sentences, for the overlap warning
     log.jsonl, training/  the log, and what `regard train --resume` needs; both may be deleted
+    watch.jsonl           the sentences that were watched in training, for `regard look --over-time`
 
 `config.json` is written last and removed first: a folder without it is not a model.
 """
@@ -147,7 +148,8 @@ def remove_model(path: Path) -> None:
 def remove_all(path: Path) -> None:
     """Remove a model with its log and its training state, but nothing that is not ours."""
     remove_model(path)
-    (path / "log.jsonl").unlink(missing_ok=True)
+    for name in ("log.jsonl", "watch.jsonl"):
+        (path / name).unlink(missing_ok=True)
     shutil.rmtree(path / "training", ignore_errors=True)
 
 

@@ -154,7 +154,7 @@ def _looks(
 
 
 def _watched(model: Path, sentences: list[str]) -> "Look":
-    from regard.look.over_time import watched_look
+    from regard.look.moments import watched_look
 
     return watched_look(model, sentences[0] if sentences else None)
 

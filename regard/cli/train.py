@@ -81,6 +81,15 @@ def train(
     tensorboard: Annotated[
         bool, typer.Option("--tensorboard", help="Also write TensorBoard events, into DIR/tensorboard.")
     ] = False,
+    watch: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--watch-sentence",
+            metavar="SENTENCE [||| REFERENCE]",
+            help="Keep this sentence's attention at each validation, for `regard look --over-time`; may be repeated.",
+            show_default=False,
+        ),
+    ] = None,
 ) -> None:
     """Train a model from a recipe, or go on with one.
 
@@ -97,7 +106,7 @@ def train(
     overrides = [*(changes or []), *([] if seed is None else [f"training.seed={seed}"])]
     train_text, valid_text = _text(train_files), _text(valid_files)
     if resume is not None:
-        _only_resume(recipe, train_files, valid_files, out, start_from, dry_run or overwrite)
+        _only_resume(recipe, train_files, valid_files, out, start_from, dry_run or overwrite or bool(watch))
     elif out is None and not dry_run:
         raise ConfigError("no folder was given for the model: name one with --out.")
     from regard import training
@@ -127,6 +136,7 @@ def train(
             threads=threads,
             overrides=overrides,
             tensorboard=tensorboard,
+            watch=[_watched(sentence) for sentence in watch or []],
         )
     except training.Interrupted as interrupted:
         typer.echo(str(interrupted), err=True)
@@ -146,6 +156,12 @@ def _only_resume(
         raise ConfigError(
             "--resume knows its recipe, text and folder: give only --set, --device and --threads with it."
         )
+
+
+def _watched(sentence: str) -> str | tuple[str, str]:
+    """`the cat`, or `the cat ||| le chat` with a reference."""
+    text, mark, reference = sentence.partition("|||")
+    return (text.strip(), reference.strip()) if mark else text.strip()
 
 
 def _text(files: list[str]) -> str | tuple[str, str] | None:

@@ -1,75 +1,24 @@
-"""How an alignment came about: what `regard train --watch-sentence` kept at each validation, as a strip or a GIF.
-
-`watch.jsonl` in the model folder has a line for each validation and sentence: the update, and the look record of the
-sentence without its single steps, layers and heads.
-"""
+"""How an alignment came about, as a strip, a GIF, or tables in the terminal, from the moments of a look."""
 
 from __future__ import annotations
 
 import io
-import json
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from PIL import Image
 from rich.text import Text
 
-from regard.errors import ConfigError, DataError, RegardError
+from regard.errors import ConfigError, DataError
 from regard.look.gif import WIDTH, write_images
 from regard.look.heatmap import PAPER, Panel, grid_cell, save_figure, sheet_figure
 from regard.look.maps import Choice, Map, maps_of
-from regard.look.record import Look, Moment
+from regard.look.record import Look
 from regard.look.terminal import map_table
 
-WATCH = "watch.jsonl"
 STRIP_MOMENTS, TERMINAL_MOMENTS = 6, 3
 FRAME, LAST_FRAME = 450, 2500  # milliseconds
-
-
-def watch_line(update: int, look: Look) -> str:
-    """The line of one validation."""
-    slim = look.model_copy(update={"attention": {}, "steps": []})
-    return json.dumps({"update": update, "look": slim.to_dict()}, ensure_ascii=False, allow_nan=False)
-
-
-def read_watch(folder: Path) -> list[tuple[int, Look]]:
-    """All lines of a folder, in the order of the training."""
-    path = folder / WATCH
-    if not path.exists():
-        raise DataError(
-            f'{path}: is not there, for no sentence was watched: train with `regard train --watch-sentence "…"`.'
-        )
-    found = []
-    for number, line in enumerate(path.read_text("utf-8").splitlines(), 1):
-        try:
-            record: dict[str, Any] = json.loads(line)
-            found.append((int(record["update"]), Look.from_dict(record["look"])))
-        except (ValueError, KeyError, TypeError, RegardError) as error:
-            raise DataError(
-                f"{path}, line {number}: is damaged ({error}): delete it, the others can be read."
-            ) from None
-    return found
-
-
-def watched_look(folder: str | Path, sentence: str | None = None) -> Look:
-    """The last look at a watched sentence (by default the first one), with all its moments in `over_time`."""
-    lines = read_watch(Path(folder))
-    watched = list(dict.fromkeys(look.source.text for _, look in lines))
-    if not watched:
-        raise DataError(f"{Path(folder) / WATCH}: holds no validation yet: wait for the first one.")
-    wanted = watched[0] if sentence is None else sentence
-    own = [(update, look) for update, look in lines if look.source.text == wanted]
-    if not own:
-        known = "; ".join(f'"{each}"' for each in watched)
-        raise ConfigError(f"{wanted!r} was not watched in this training, but {known}: choose one of these.")
-    moments = [
-        Moment(update=update, target=look.target, alignment=look.alignment)
-        for update, look in own
-        if look.alignment is not None
-    ]
-    return own[-1][1].model_copy(update={"over_time": moments})
 
 
 def save_over_time(

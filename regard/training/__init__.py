@@ -18,7 +18,8 @@ from regard.training.prepare import Prepared, load_prepared, prepare, save_prepa
 from regard.training.progress import Reporter, check_tensorboard, choose_reporter
 from regard.training.session import Session, own_random_numbers
 from regard.training.start import FilePath, check_out, choose_recipe, start_model
-from regard.training.text_task import TextTask, batch_plan
+from regard.training.text_task import TextTask, batch_plan, translator_of
+from regard.training.watch import Watched, check_sentences, load_sentences, save_sentences
 from regard.translator import Translator, usable_device
 
 __all__ = ["DryRun", "Given", "Interrupted", "MakeModel", "dry_run", "train"]
@@ -39,6 +40,7 @@ def train(
     overrides: Sequence[str] = (),
     progress: bool = True,
     tensorboard: bool = False,
+    watch: Sequence[Watched] = (),
 ) -> Translator:
     """Train a model by a recipe and write its folder.
 
@@ -46,7 +48,8 @@ def train(
     target); an embedded corpus brings its own validation split. `model` is your own model of the contract (the
     recipe's [model] is then not used). `start_from` is a model folder whose pieces and weights are the start.
     `resume` goes on with the training in `out`; it needs no recipe and no text. Ctrl-C saves and raises
-    `Interrupted`, a KeyboardInterrupt.
+    `Interrupted`, a KeyboardInterrupt. `watch` are sentences, or (sentence, reference), whose attention is kept at
+    each validation, for `regard look --over-time`.
     """
     tune_process(threads)
     out, target = Path(out), usable_device(device)
@@ -55,10 +58,12 @@ def train(
     reporter = choose_reporter(progress)
 
     def reopen(folder: Path) -> TextTask:
-        return TextTask(load_prepared(folder), model)
+        return TextTask(load_prepared(folder), model, load_sentences(folder))
 
     with Session.opened(out, target, reporter, tensorboard) as session:
         if resume:
+            if watch:
+                raise ConfigError("a resumed training watches what it watched before: leave `watch` out.")
             return session.resume(reopen, overrides)
         chosen, folder = choose_recipe(recipe, start_from, overrides)
         text, valid_text = _texts(chosen, train, valid)
@@ -67,6 +72,9 @@ def train(
         def begin(fresh: Path) -> Model:
             prepared = _prepare(chosen, text, valid_text, folder, fresh, reporter)
             built = start_model(prepared, model, folder, reporter)
+            if watch:
+                check_sentences(translator_of(prepared, built, out, target), watch)
+                save_sentences(watch, fresh)
             save_prepared(prepared, fresh)
             return built
 

@@ -241,6 +241,7 @@ def validate(run: Run) -> None:
         if state.best_update == state.update:
             state.best_validation = result.to_dict()
         report_validation(run, result)
+    run.task.watch(run)
     state.validated, state.validated_epoch = state.update, state.epoch
     if run.validator is not None or settings.average != "none":
         state.snapshots = worth_keeping(settings, [*state.snapshots, snapshot])

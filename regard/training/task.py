@@ -96,6 +96,9 @@ class Task(ABC, Generic[Learned]):
     def finish(self, run: Run, metrics: dict[str, Any]) -> Learned:
         """Write the model folder with the run's chosen weights, and open it."""
 
+    def watch(self, run: Run) -> None:
+        """Look at the model once at each validation; nothing, for most tasks."""
+
     def share_of_own_words(self, update: int, total: int | None) -> float:
         """Scheduled sampling: how many of an update's target inputs are the model's own words."""
         return 0.0

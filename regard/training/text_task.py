@@ -13,6 +13,7 @@ from regard.config import Recipe, TrainingSettings, with_overrides
 from regard.contract import MakeModel, Model
 from regard.errors import ConfigError
 from regard.folder import model_tensors, write_folder
+from regard.look.moments import keep_moment
 from regard.text.batches import BatchPlan
 from regard.training.card import model_card
 from regard.training.loop import Run
@@ -21,6 +22,7 @@ from regard.training.schedule import sampling_share
 from regard.training.start import build
 from regard.training.task import Task
 from regard.training.validation import Validator
+from regard.training.watch import Watched, look_at_sentences
 from regard.translator import Translator
 
 
@@ -29,10 +31,11 @@ class TextTask(Task[Translator]):
 
     recipe: Recipe
 
-    def __init__(self, prepared: Prepared, model: MakeModel | None = None) -> None:
+    def __init__(self, prepared: Prepared, model: MakeModel | None = None, watched: Sequence[Watched] = ()) -> None:
         self.prepared = prepared
         self.recipe = prepared.recipe
         self.own = model
+        self.watched = watched
 
     def build(self) -> Model:
         """The recipe's model, or the user's own."""
@@ -54,7 +57,7 @@ class TextTask(Task[Translator]):
         recipe = with_overrides(self.recipe, overrides)
         if (recipe.model, recipe.text) != (self.recipe.model, self.recipe.text):
             raise ConfigError("--resume: model and text of a training cannot be changed: start a new one.")
-        return TextTask(replace(self.prepared, recipe=recipe), self.own)
+        return TextTask(replace(self.prepared, recipe=recipe), self.own, self.watched)
 
     def save_recipe(self, folder: Path) -> None:
         """Write run.json."""
@@ -63,6 +66,18 @@ class TextTask(Task[Translator]):
     def share_of_own_words(self, update: int, total: int | None) -> float:
         """Scheduled sampling."""
         return sampling_share(self.recipe.training, update, total)
+
+    def watch(self, run: Run) -> None:
+        """Keep what the model attends to in the watched sentences."""
+        if not self.watched:
+            return
+        assert isinstance(run.model, Model)
+        training = run.model.training
+        try:
+            translator = translator_of(self.prepared, run.model, run.out, run.device)
+            keep_moment(run.out, run.state.update, look_at_sentences(translator, self.watched))
+        finally:
+            run.model.train(training)
 
     def finish(self, run: Run, metrics: dict[str, Any]) -> Translator:
         """A folder that `regard translate` reads."""
@@ -83,7 +98,15 @@ class TextTask(Task[Translator]):
             fingerprint=prepared.hashes,
             model_class=model_class,
         )
-        return Translator(model, self.recipe, source, target, metrics=metrics, device=run.device)
+        name = run.out.resolve().name
+        return Translator(model, self.recipe, source, target, metrics=metrics, device=run.device, name=name)
+
+
+def translator_of(prepared: Prepared, model: Model, out: Path, device: torch.device) -> Translator:
+    """A translator with a model that is still learning, in evaluation mode from now on."""
+    tokenizers = prepared.tokenizers
+    name = out.resolve().name
+    return Translator(model, prepared.recipe, tokenizers.source, tokenizers.target, device=device, name=name)
 
 
 def batch_plan(prepared: Prepared, settings: TrainingSettings) -> BatchPlan:
