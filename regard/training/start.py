@@ -9,7 +9,7 @@ from pathlib import Path
 import torch
 
 from regard.config import Recipe, load_recipe, with_overrides
-from regard.contract import MakeModel, Model
+from regard.contract import MakeModel, Model, Predictor
 from regard.errors import ConfigError, ContractError, ModelFolderError
 from regard.folder import Folder, holds_model, load_tensors, read_folder
 from regard.models import build_model
@@ -39,7 +39,7 @@ def choose_recipe(
     return with_overrides(merged, overrides), folder
 
 
-def check_out(out: Path, overwrite: bool) -> None:
+def check_out(out: Path, overwrite: bool, command: str = "regard train") -> None:
     """Refuse a folder that is not free."""
     if out.exists() and not out.is_dir():
         raise ModelFolderError(f"{out}: is a file: choose another --out folder.")
@@ -49,7 +49,7 @@ def check_out(out: Path, overwrite: bool) -> None:
         raise ModelFolderError(f"{out}: holds a model already: choose another --out, or add --overwrite to replace it.")
     if (out / "training" / RUN).exists():
         raise ModelFolderError(
-            f"{out}: holds an unfinished training: go on with `regard train --resume {out}`, or add --overwrite."
+            f"{out}: holds an unfinished training: go on with `{command} --resume {out}`, or add --overwrite."
         )
 
 
@@ -64,7 +64,7 @@ def start_model(prepared: Prepared, model: MakeModel | None, start: Folder | Non
     return built
 
 
-def count_parameters(model: Model) -> int:
+def count_parameters(model: Predictor) -> int:
     """The number of weights, shared ones once."""
     return sum(parameter.numel() for parameter in model.parameters())
 
