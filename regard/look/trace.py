@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from regard.search.tree import BeamTree
     from regard.translation import Translation
     from regard.translator import Translator
+    from regard.vision.caption import Caption
 
 MOST_DIMENSIONS, FEWEST_DIMENSIONS = 8, 2  # of a vector that are shown
 MOST_VALUES = 200_000  # numbers of weighted values in one record; many heads show fewer dimensions each
@@ -51,12 +52,16 @@ class Walk:
 
 @torch.inference_mode()
 def walk_along(
-    model: Model, source: Sequence[int], target: Sequence[int], intervention: Intervention | None = None
+    model: Model,
+    source: Tensor,
+    source_mask: Tensor | None,
+    target: Sequence[int],
+    intervention: Intervention | None = None,
 ) -> Walk:
-    """Read the source and say the target, token by token, with trace."""
+    """Read the source (1, S), or an image (1, C, H, W), and say the target, token by token, with trace."""
     device = next((parameter.device for parameter in model.parameters()), torch.device("cpu"))
-    ids = torch.tensor([list(source)], device=device)
-    memory = model.encode(ids, torch.ones_like(ids, dtype=torch.bool), attention=True, intervention=intervention)
+    mask = None if source_mask is None else source_mask.to(device)
+    memory = model.encode(source.to(device), mask, attention=True, intervention=intervention)
     state = model.start(memory)
     steps: list[Step] = []
     log_probabilities: list[Tensor] = []
@@ -81,34 +86,56 @@ def look_at(
     tree: BeamTree | None = None,
 ) -> Look:
     """The record of a translation that the translator found, or was given."""
-    source = [token.id for token in translation.source_tokens]
+    source = torch.tensor([[token.id for token in translation.source_tokens]])
     target = [token.id for token in translation.tokens]
-    walk = walk_along(translator.model, source, target, intervention)
+    walk = walk_along(translator.model, source, torch.ones_like(source, dtype=torch.bool), target, intervention)
+    look = record(
+        walk,
+        translation,
+        model=translator.model,
+        tokenizer=translator.target_tokenizer,
+        name=translator.name,
+        source=side(translation.source, translation.source_tokens, translator.source_tokenizer),
+        candidates=candidates,
+    )
+    beam = None if tree is None else _beam(tree, target, translator.target_tokenizer)
+    return look.model_copy(update={"forced": forced, "prefix": prefix, "intervention": intervention, "beam": beam})
+
+
+def record(
+    walk: Walk,
+    said: Translation | Caption,
+    *,
+    model: Model,
+    tokenizer: Tokenizer,
+    name: str,
+    source: Side,
+    candidates: int,
+) -> Look:
+    """The record of a walk along what was said."""
     shown = _shown_dimensions(walk)
-    piece = translator.target_tokenizer.piece
     steps = [
         LookStep(
-            piece=piece(token),
-            id=token,
-            probability=rounded(float(scores[token].exp())),
-            candidates=_candidates(scores, candidates, translator.target_tokenizer),
+            piece=tokenizer.piece(token.id),
+            id=token.id,
+            probability=rounded(float(scores[token.id].exp())),
+            candidates=_candidates(scores, candidates, tokenizer),
             attention=[_attended(trace, shown) for trace in step.trace if trace.kind == "cross"],
         )
-        for token, step, scores in zip(target, walk.steps, walk.log_probabilities, strict=True)
+        for token, step, scores in zip(said.tokens, walk.steps, walk.log_probabilities, strict=True)
     ]
     traces = [trace for step in walk.steps for trace in step.trace if trace.kind == "cross"]
     has_attention = "cross" in walk.attention
     summary = torch.cat([tensor[0].flatten() for tensor in walk.memory.summary] or [torch.zeros(0)])
     return Look(
-        model=_about(translator, walk.attention, traces),
-        source=side(translation.source, translation.source_tokens, translator.source_tokenizer),
-        target=side(translation.text, translation.tokens, translator.target_tokenizer),
-        score=rounded(translation.score),
-        log_probability=rounded(translation.log_probability),
-        finished=translation.finished,
-        forced=forced,
-        prefix=prefix,
-        alignment=rounded(translator.model.alignment(walk.attention)[0].tolist()) if has_attention else None,
+        model=_about(name, model, walk.attention, traces),
+        source=source,
+        target=side(said.text, said.tokens, tokenizer),
+        score=rounded(said.score),
+        log_probability=rounded(said.log_probability),
+        finished=said.finished,
+        forced=False,
+        alignment=rounded(model.alignment(walk.attention)[0].tolist()) if has_attention else None,
         attention={kind: rounded(weights[0].tolist()) for kind, weights in walk.attention.items()},
         steps=steps,
         shown_dimensions=shown,
@@ -118,8 +145,6 @@ def look_at(
             summary=summary.numel(),
         ),
         fixed_vector=None if has_attention else rounded(summary[:MOST_SUMMARY].tolist()) or None,
-        intervention=intervention,
-        beam=None if tree is None else _beam(tree, target, translator.target_tokenizer),
     )
 
 
@@ -174,16 +199,16 @@ def _attended(trace: Trace, shown: int) -> Attended:
     )
 
 
-def _about(translator: Translator, attention: Attention, traces: Sequence[Trace]) -> About:
-    kind = type(translator.model)
+def _about(name: str, model: Model, attention: Attention, traces: Sequence[Trace]) -> About:
+    kind = type(model)
     sizes: dict[Kind, Heads] = {
         name: Heads(layers=weights.size(1), heads=weights.size(2)) for name, weights in attention.items()
     }
     local = any(trace.centre is not None for trace in traces)
     favoured = any(trace.favour is not None for trace in traces)
     return About(
-        name=translator.name,
-        kind=next((name for name, known in MODELS.items() if known is kind), kind.__name__),
+        name=name,
+        kind=next((known for known, model_class in MODELS.items() if model_class is kind), kind.__name__),
         window=("local-p" if favoured else "local-m") if local else None,
         attention=sizes,
     )
