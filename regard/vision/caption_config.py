@@ -33,8 +33,9 @@ class CaptionerSettings(Settings):
     doubly_stochastic: float = Field(
         0.0, ge=0, description="lambda: how much every cell should be looked at once over the whole caption"
     )
-    dropout: float = Field(0.2, ge=0, lt=1, description="share of units dropped before the output while training")
+    dropout: float = Field(0.2, ge=0, lt=1, description="share of units dropped at the output while training")
     word_dropout: float = Field(0.0, ge=0, lt=1, description="share of words hidden from the decoder while training")
+    state_dropout: float = Field(0.0, ge=0, lt=1, description="share of the LSTM's units dropped after each word")
 
     @property
     def grid(self) -> int:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 from pathlib import Path
 
@@ -30,24 +29,25 @@ def look_captioner(
     beam: int | None = None,
     font: Path | None = None,
 ) -> None:
-    """Caption an image and write a sheet (.png, .svg, .pdf), an animation (.gif) or a record (.json), or print maps.
+    """Caption an image and write a sheet (.png, .svg, .pdf), an animation (.gif) or the look record (.json).
 
-    `text` is a caption to look at instead of the model's own.
+    Without an output, maps are printed. `text` is a caption to look at instead of the model's own.
     """
     if output is not None:
         check_picture_path(output, FORMATS)
     captioner = Captioner.load(folder, device)
+    if output is not None and output.suffix.lower() == ".json":
+        look = captioner.look(image, reference=text, beam=beam)
+        write_picture(output, f"{look.to_json()}\n".encode())
+        print(look.target.text)
+        return
     caption = captioner.caption(image, beam=beam) if text is None else captioner.force(image, text)
     if output is None:
         print(f"{caption.text}\n\n{maps_text(caption, shutil.get_terminal_size().columns)}")
         return
-    if output.suffix.lower() == ".json":
-        record = {"model": captioner.name, "image": image.name, **caption.to_dict()}
-        write_picture(output, (json.dumps(record, ensure_ascii=False) + "\n").encode())
-    else:
-        from regard.vision.caption_pictures import save_caption
+    from regard.vision.caption_pictures import save_caption
 
-        save_caption(caption, output, font=font)
+    save_caption(caption, output, font=font)
     print(caption.text)
 
 

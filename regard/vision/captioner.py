@@ -7,6 +7,8 @@ print(caption, caption.word_attention().shape)
 
 from __future__ import annotations
 
+import base64
+import io
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from os import PathLike
@@ -21,6 +23,9 @@ from torch import Tensor
 from regard.config import SearchSettings
 from regard.contract import Batch, Intervention, Model
 from regard.errors import DataError
+from regard.look.record import Look, Side
+from regard.look.record import Picture as LookedAt
+from regard.look.trace import record, walk_along
 from regard.search import search as run_search
 from regard.search.forced import force
 from regard.search.hypothesis import Hypothesis
@@ -37,6 +42,7 @@ Picture = str | PathLike[str] | Image.Image | Pixels
 """A file, a Pillow image, or bytes (H, W, 3) or (H, W)."""
 
 TOGETHER = 64  # images captioned at once
+MOST_SHOWN = 512  # pixels of the longer side of an image in a look record
 
 
 class Captioner:
@@ -183,6 +189,40 @@ class Captioner:
         )
         return self._build(pixels, text, self.tokenizer.tokens(text), forced)
 
+    def look(
+        self,
+        image: Picture,
+        *,
+        reference: str | None = None,
+        prefix: str = "",
+        beam: int | None = None,
+        candidates: int = 5,
+        intervention: Intervention | None = None,
+    ) -> Look:
+        """Everything that was seen while the image was captioned, as docs/look-format.md tells of it.
+
+        `reference` is a caption to look at instead of the model's own.
+        """
+        pixels = self.read(image)
+        if reference is None:
+            caption = self.caption(pixels, beam=beam, prefix=prefix, intervention=intervention)
+        else:
+            caption = self.force(pixels, reference, intervention=intervention)
+        source, target = self.tensor(pixels).unsqueeze(0), [token.id for token in caption.tokens]
+        look = record(
+            walk_along(self.model, source, None, target, intervention),
+            caption,
+            model=self.model,
+            tokenizer=self.tokenizer,
+            name=self.name,
+            source=Side(text="", words=[], pieces=[]),
+            candidates=candidates,
+        )
+        about = look.model.model_copy(update={"kind": self.recipe.model.kind})
+        seen = {"image": picture_of(pixels, caption.grid), "model": about, "intervention": intervention}
+        forced = len(self.tokenizer.encode(prefix)) - 1 if prefix.strip() and reference is None else 0
+        return look.model_copy(update={**seen, "forced": reference is not None, "prefix": forced})
+
     # --- images, settings and results -----------------------------------------------------------------------------
 
     def read(self, image: Picture) -> Pixels:
@@ -245,3 +285,18 @@ class Captioner:
             token_log_probabilities=hypothesis.token_log_probabilities,
             alternatives=alternatives,
         )
+
+
+def picture_of(pixels: Pixels, grid: tuple[int, int]) -> LookedAt:
+    """The image as the look record has it, a large one made smaller."""
+    picture = Image.fromarray(pixels)
+    picture.thumbnail((MOST_SHOWN, MOST_SHOWN))
+    file = io.BytesIO()
+    picture.save(file, "PNG")
+    return LookedAt(
+        width=pixels.shape[1],
+        height=pixels.shape[0],
+        rows=grid[0],
+        columns=grid[1],
+        png=base64.b64encode(file.getvalue()).decode(),
+    )

@@ -58,7 +58,7 @@ UNSEEN = frozenset(
     }
 )
 SIZES: dict[str, tuple[int, int]] = {"small": (12, 15), "large": (22, 27)}  # pixels, both ends included
-THINGS_CHANCES = (0.3, 0.4, 0.3)  # of one, two and three things in a scene
+THINGS_CHANCES = (0.15, 0.5, 0.35)  # of one, two and three things in a scene
 GAP = 3  # pixels between the boxes of two things
 APART = 10  # pixels from centre to centre that make "left of" true; boxes with a gap always have it on one axis
 GROUND = (110, 180)  # greys of the ground

@@ -1,5 +1,7 @@
 """The captioner, from images to a folder and back: training, resuming, its own files, captions, looking."""
 
+import base64
+import io
 import json
 from pathlib import Path
 from typing import Any
@@ -13,6 +15,7 @@ from regard.config import check_as
 from regard.contract import Intervention
 from regard.errors import ConfigError, DataError, ModelFolderError
 from regard.folder import read_tensors
+from regard.look.record import Look
 from regard.vision.caption_config import CaptionRecipe
 from regard.vision.caption_evaluation import evaluate_captioner
 from regard.vision.caption_look import look_captioner
@@ -136,9 +139,16 @@ def test_files_are_scored_against_all_their_captions(trained: Path, photos: Path
 def test_looking_draws_and_prints(trained: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     file = picture(tmp_path / "one.png")
     look_captioner(trained, file, tmp_path / "look.json", text="a red star")
-    record = json.loads((tmp_path / "look.json").read_text())
-    assert (record["model"], record["image"], record["words"]) == ("photos", "one.png", ["a", "red", "star"])
-    assert len(record["attention"]) == 3
+    look = Look.from_dict(json.loads((tmp_path / "look.json").read_text()))
+    assert (look.model.name, look.model.kind, look.forced) == ("photos", "captioner", True)
+    assert look.target.words == ["a", "red", "star"]
+    assert (look.image.rows, look.image.columns, look.image.width) == (4, 4, 40)
+    with Image.open(io.BytesIO(base64.b64decode(look.image.png))) as shown:
+        assert shown.size == (40, 40)
+    forced = regard.load(trained).force(file, "a red star")
+    np.testing.assert_allclose(look.alignment, forced.attention.reshape(4, 16), atol=1e-4)
+    context = np.sum(look.steps[1].attention[0].weighted_values, 0)
+    np.testing.assert_allclose(context, look.steps[1].attention[0].context, atol=1e-4)
     look_captioner(trained, file, tmp_path / "look.gif", text="a red star")
     with Image.open(tmp_path / "look.gif") as movie:
         assert movie.n_frames == 4
