@@ -5,7 +5,8 @@
 Two paths give the same numbers. The fast one is torch's `scaled_dot_product_attention`, which never shows the weights;
 the looking one is the three steps of attention in plain sight, and the only one on which the weights can be changed.
 
-Shapes: B sentences, T queries, S keys, D size of the model, H heads, K = D / H size of a head.
+Shapes: B sentences, T queries, S keys, D size of the model, H heads, K = D / H size of a head. What is not attention
+is done to rows (n, D), those of the sentences' real positions; `Rows` knows where they belong.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from torch.nn import functional
 
 from regard.attention.attend import masked_softmax
 from regard.contract import Intervention, Kind, Trace
+from regard.padding import Rows
 
 
 class Heads(NamedTuple):
@@ -82,26 +84,25 @@ class MultiHead(nn.Module):
 
     # --- projections: W^Q, W^K, W^V -----------------------------------------------------------------------------------
 
-    def project(self, inputs: Tensor) -> Heads:
-        """Queries, keys and values of the same inputs (B, T, D), for self-attention."""
-        return Heads(*self._split(functional.linear(inputs, self.weight, self.bias), 3))
+    def project(self, inputs: Tensor, rows: Rows) -> Heads:
+        """Queries, keys and values of the same inputs (n, D), for self-attention."""
+        return Heads(*self._split(functional.linear(inputs, self.weight, self.bias), rows, 3))
 
-    def ask(self, inputs: Tensor) -> Tensor:
-        """Queries (B, H, T, K) of inputs (B, T, D)."""
+    def ask(self, inputs: Tensor, rows: Rows) -> Tensor:
+        """Queries (B, H, T, K) of inputs (n, D)."""
         bias = None if self.bias is None else self.bias[: self.size]
-        return self._split(functional.linear(inputs, self.weight[: self.size], bias), 1)[0]
+        return self._split(functional.linear(inputs, self.weight[: self.size], bias), rows, 1)[0]
 
-    def prepare(self, memory: Tensor) -> tuple[Tensor, Tensor]:
-        """Keys and values (B, H, S, K) of what the encoder leaves (B, S, D), once per sentence."""
+    def prepare(self, memory: Tensor, rows: Rows) -> tuple[Tensor, Tensor]:
+        """Keys and values (B, H, S, K) of what the encoder leaves (n, D), once per sentence."""
         bias = None if self.bias is None else self.bias[self.size :]
-        keys, values = self._split(functional.linear(memory, self.weight[self.size :], bias), 2)
+        keys, values = self._split(functional.linear(memory, self.weight[self.size :], bias), rows, 2)
         return keys, values
 
-    def _split(self, projected: Tensor, parts: int) -> tuple[Tensor, ...]:
-        """From (B, T, parts · D) to `parts` of (B, H, T, K); views, nothing is copied."""
-        sentences, length = projected.shape[:2]
-        heads = projected.view(sentences, length, parts, self.heads, -1).transpose(1, 3)  # (B, H, parts, T, K)
-        return heads.unbind(2)
+    def _split(self, projected: Tensor, rows: Rows, parts: int) -> tuple[Tensor, ...]:
+        """From (n, parts · D) to `parts` of (B, H, T, K); views, where there is no padding."""
+        heads = rows.spread(projected).view(rows.sentences, rows.length, parts, self.heads, -1)
+        return heads.transpose(1, 3).unbind(2)  # (B, H, parts, T, K), cut
 
     # --- attention ----------------------------------------------------------------------------------------------------
 
@@ -110,9 +111,8 @@ class MultiHead(nn.Module):
         return intervention is not None and intervention.touches(self.kind, self.layer)
 
     def fast(self, heads: Heads, allowed: Tensor | None = None, *, causal: bool = False) -> Tensor:
-        """The result (B, T, D), by torch's fused kernel; `allowed` is (B, 1, 1, S)."""
-        contexts = functional.scaled_dot_product_attention(*heads, attn_mask=allowed, is_causal=causal)
-        return self.join(contexts)
+        """The contexts (B, H, T, K) of the heads, by torch's fused kernel; `allowed` is (B, 1, 1, S)."""
+        return functional.scaled_dot_product_attention(*heads, attn_mask=allowed, is_causal=causal)
 
     def look(
         self,
@@ -131,9 +131,9 @@ class MultiHead(nn.Module):
                 weights = weights * allowed
         return Seen(self.kind, self.layer, heads, scores, allowed, weights, weights @ values)
 
-    def join(self, contexts: Tensor) -> Tensor:
-        """[head₁; …; head_H] W^O, (B, T, D), of the heads' contexts (B, H, T, K)."""
-        joined: Tensor = self.output(contexts.transpose(1, 2).flatten(2))
+    def join(self, contexts: Tensor, rows: Rows) -> Tensor:
+        """[head₁; …; head_H] W^O, (n, D), of the heads' contexts (B, H, T, K)."""
+        joined: Tensor = self.output(rows.take(contexts.transpose(1, 2).flatten(2)))
         return joined
 
     def _edit(self, weights: Tensor, steps: Sequence[int], intervention: Intervention) -> Tensor:

@@ -38,13 +38,15 @@ from torch.nn import functional
 from regard.attention.multihead import Heads, MultiHead, Seen
 from regard.config import TransformerSettings
 from regard.contract import Attention, Batch, Intervention, Kind, Memory, Model, Output, State, Step
+from regard.dropout import add_dropped, dropout
 from regard.models.cache import Cache
 from regard.models.embedding import Embeddings
+from regard.padding import Rows
 
 BOS, PAD = 2, 0  # as in regard.text.tokenizer
 
 ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
-    "relu": functional.relu,
+    "relu": torch.relu_,  # in place: the layer before it does not need its result
     "silu": functional.silu,
     "gelu": functional.gelu,
 }
@@ -94,29 +96,33 @@ class Looking:
     seen: list[Seen]
 
     def attend(
-        self, attention: MultiHead, heads: Heads, allowed: Tensor | None = None, *, causal: bool = False
+        self, attention: MultiHead, heads: Heads, rows: Rows, allowed: Tensor | None = None, *, causal: bool = False
     ) -> Tensor:
-        """The result (B, T, D) for whole sentences, fast unless somebody looks."""
+        """The result (n, D) for whole sentences, fast unless somebody looks."""
         if not self.attention and not attention.must_look(self.intervention):
-            return attention.fast(heads, allowed, causal=causal)
-        length = heads.query.size(2)
+            return attention.join(attention.fast(heads, allowed, causal=causal), rows)
         if causal:
-            allowed = torch.ones(1, 1, length, length, dtype=torch.bool, device=heads.query.device).tril()
-        return self._look(attention, heads, allowed, range(length))
+            ones = torch.ones(1, 1, rows.length, rows.length, dtype=torch.bool, device=heads.query.device)
+            allowed = ones.tril()
+        return self._look(attention, heads, rows, allowed, range(rows.length))
 
-    def attend_step(self, attention: MultiHead, heads: Heads, allowed: Tensor | None, position: int) -> Tensor:
-        """The result for one step; for queries so few, the looking path is the fast one."""
-        return self._look(attention, heads, allowed, [position] * heads.query.size(2))
+    def attend_step(
+        self, attention: MultiHead, heads: Heads, rows: Rows, allowed: Tensor | None, position: int
+    ) -> Tensor:
+        """The result (N, D) for one step; for queries so few, the looking path is the fast one."""
+        return self._look(attention, heads, rows, allowed, [position] * rows.length)
 
     def weights(self, kind: Kind) -> Tensor:
         """(B, layers, H, T, S) of all layers that were seen."""
         return torch.stack([seen.weights for seen in self.seen if seen.kind == kind], 1)
 
-    def _look(self, attention: MultiHead, heads: Heads, allowed: Tensor | None, steps: Sequence[int]) -> Tensor:
+    def _look(
+        self, attention: MultiHead, heads: Heads, rows: Rows, allowed: Tensor | None, steps: Sequence[int]
+    ) -> Tensor:
         seen = attention.look(heads, allowed, steps, self.intervention)
         if self.attention:
             self.seen.append(seen)
-        return attention.join(seen.contexts)
+        return attention.join(seen.contexts, rows)
 
 
 class Transformer(Model):
@@ -152,35 +158,40 @@ class Transformer(Model):
         intervention: Intervention | None = None,
     ) -> TransformerMemory:
         mask = torch.ones_like(source, dtype=torch.bool) if source_mask is None else source_mask
-        encoded, recorded = self._encode(source, mask, attention, intervention)
-        prepared = (layer.cross_attention.prepare(encoded) for layer in self._decoder_layers())
+        rows = Rows.of(mask)
+        encoded, recorded = self._encode(source, mask, rows, attention, intervention)
+        prepared = (layer.cross_attention.prepare(encoded, rows) for layer in self._decoder_layers())
         # Every step reads them: each head's lie together.
         layers = tuple((keys.contiguous(), values.contiguous()) for keys, values in prepared)
         return TransformerMemory(mask, mask.sum(1), (), attention=recorded, layers=layers)
 
     def forward(self, batch: Batch, *, attention: bool = False, intervention: Intervention | None = None) -> Output:
         assert batch.source_mask is not None
-        encoded, recorded = self._encode(batch.source, batch.source_mask, attention, intervention)
+        source_rows = Rows.of(batch.source_mask)
+        encoded, recorded = self._encode(batch.source, batch.source_mask, source_rows, attention, intervention)
         looking = Looking(attention, intervention, [])
         allowed = _allowed(batch.source_mask, intervention)
-        outputs = self._read(self.embeddings.target, self._start(batch.target_in))  # (B, T, D)
+        # Training asks for real tokens alone; anybody else sees at padding what `step` would say there.
+        rows = Rows.of(batch.target_mask) if self.training else Rows(*batch.target_in.shape)
+        outputs = self._read(self.embeddings.target, self._start(batch.target_in), rows)  # (n, D)
         for layer in self._decoder_layers():
-            outputs = layer(outputs, layer.cross_attention.prepare(encoded), allowed, looking)
-        hidden = self.decoder_norm(outputs)
+            prepared = layer.cross_attention.prepare(encoded, source_rows)
+            outputs = layer(outputs, rows, prepared, allowed, looking)
+        hidden = rows.spread(self.decoder_norm(outputs))  # (B, T, D)
         if not attention:
             return Output(hidden)
         kinds: tuple[Kind, ...] = ("decoder-self", "cross")
         return Output(hidden, {**recorded, **{kind: looking.weights(kind) for kind in kinds}})
 
     def _encode(
-        self, source: Tensor, mask: Tensor, attention: bool, intervention: Intervention | None
+        self, source: Tensor, mask: Tensor, rows: Rows, attention: bool, intervention: Intervention | None
     ) -> tuple[Tensor, Attention]:
-        """The encoder's output (B, S, D), and its weights when they are asked for."""
+        """The encoder's output (n, D), and its weights when they are asked for."""
         looking = Looking(attention, intervention, [])
         allowed = _allowed(mask, intervention)
-        outputs = self._read(self.embeddings.source, source)  # (B, S, D)
+        outputs = self._read(self.embeddings.source, source, rows)  # (n, D)
         for layer in self.encoder:
-            outputs = layer(outputs, allowed, looking)
+            outputs = layer(outputs, rows, allowed, looking)
         encoded: Tensor = self.encoder_norm(outputs)
         return encoded, {"encoder-self": looking.weights("encoder-self")} if attention else {}
 
@@ -209,7 +220,8 @@ class Transformer(Model):
         cache = state.cache.grow()
         looking = Looking(attention or trace, intervention, [])
         allowed = _allowed(memory.mask, intervention)
-        outputs = self._read(self.embeddings.target, self._start(token.unsqueeze(1)), state.position)  # (N, 1, D)
+        ids = self._start(token.unsqueeze(1))
+        outputs = self._read(self.embeddings.target, ids, Rows(*ids.shape), state.position)  # (N, D)
         for layer, prepared in zip(self._decoder_layers(), memory.layers, strict=True):
             outputs = layer.step(outputs, cache, prepared, allowed, looking)
         recorded: dict[Kind, Tensor] | None = None
@@ -218,10 +230,13 @@ class Transformer(Model):
             across = across.permute(0, 3, 1, 2, 4).flatten(0, 1).unsqueeze(3)  # (N, layers, H, 1, S)
             recorded = {"decoder-self": looking.weights("decoder-self"), "cross": across}
         traces = tuple(each for seen in looking.seen for each in seen.traces()) if trace else ()
-        return Step(self.decoder_norm(outputs).squeeze(1), TransformerState.of(cache), recorded, traces)
+        return Step(self.decoder_norm(outputs), TransformerState.of(cache), recorded, traces)
 
     def project(self, hidden: Tensor, columns: Tensor | None = None) -> Tensor:
         return self.embeddings.project(hidden, columns)
+
+    def projection(self, columns: Tensor | None = None) -> Callable[[Tensor], Tensor]:
+        return self.embeddings.projection(columns)
 
     def alignment(self, attention: Attention | None) -> Tensor:
         """The cross attention of one layer: of one head, or the mean of all (the docstring above says which)."""
@@ -233,13 +248,15 @@ class Transformer(Model):
 
     # --- words and positions ------------------------------------------------------------------------------------------
 
-    def _read(self, table: nn.Embedding, ids: Tensor, first: int = 0) -> Tensor:
-        """√d E(word) + PE(position), (B, T, D), of ids (B, T) whose first position is given."""
-        words = table(ids)
+    def _read(self, table: nn.Embedding, ids: Tensor, rows: Rows, first: int = 0) -> Tensor:
+        """√d E(word) + PE(position), (n, D), of ids (B, T) whose first position is given."""
         end = first + ids.size(1)
-        places = position_table(_power_of_two(end), words.size(-1), self.positions, words.dtype, words.device)
-        total = torch.add(places[first:end], words, alpha=self.scale)
-        return functional.dropout(total, self.dropout, self.training)
+        weight = table.weight
+        places = position_table(_power_of_two(end), weight.size(1), self.positions, weight.dtype, weight.device)
+        where = torch.arange(first, end, device=ids.device).expand_as(ids)
+        words = table(rows.take(ids.unsqueeze(2)).squeeze(1))
+        total = torch.add(places[rows.take(where.unsqueeze(2)).squeeze(1)], words, alpha=self.scale)
+        return dropout(total, self.dropout, self.training)
 
     def _start(self, ids: Tensor) -> Tensor:
         """Target ids, with PAD in place of BOS for models that start with it."""
@@ -262,10 +279,10 @@ class EncoderLayer(nn.Module):
         self.feedforward = FeedForward(settings)
         self.feedforward_norm = ResidualNorm(settings)
 
-    def forward(self, inputs: Tensor, allowed: Tensor | None, looking: Looking) -> Tensor:
-        """(B, S, D) of inputs (B, S, D)."""
-        heads = self.self_attention.project(self.self_norm.before(inputs))
-        outputs = self.self_norm.after(inputs, looking.attend(self.self_attention, heads, allowed))
+    def forward(self, inputs: Tensor, rows: Rows, allowed: Tensor | None, looking: Looking) -> Tensor:
+        """(n, D) of inputs (n, D)."""
+        heads = self.self_attention.project(self.self_norm.before(inputs), rows)
+        outputs = self.self_norm.after(inputs, looking.attend(self.self_attention, heads, rows, allowed))
         return self.feedforward_norm.around(outputs, self.feedforward)
 
 
@@ -282,13 +299,18 @@ class DecoderLayer(nn.Module):
         self.feedforward_norm = ResidualNorm(settings)
 
     def forward(
-        self, inputs: Tensor, prepared: tuple[Tensor, Tensor], allowed: Tensor | None, looking: Looking
+        self,
+        inputs: Tensor,
+        rows: Rows,
+        prepared: tuple[Tensor, Tensor],
+        allowed: Tensor | None,
+        looking: Looking,
     ) -> Tensor:
-        """(B, T, D) of inputs (B, T, D); what follows a word is hidden from it, so padding at the end is too."""
-        heads = self.self_attention.project(self.self_norm.before(inputs))
-        outputs = self.self_norm.after(inputs, looking.attend(self.self_attention, heads, causal=True))
-        query = self.cross_attention.ask(self.cross_norm.before(outputs))
-        looked = looking.attend(self.cross_attention, Heads(query, *prepared), allowed)
+        """(n, D) of inputs (n, D); what follows a word is hidden from it, so padding at the end is too."""
+        heads = self.self_attention.project(self.self_norm.before(inputs), rows)
+        outputs = self.self_norm.after(inputs, looking.attend(self.self_attention, heads, rows, causal=True))
+        query = self.cross_attention.ask(self.cross_norm.before(outputs), rows)
+        looked = looking.attend(self.cross_attention, Heads(query, *prepared), rows, allowed)
         outputs = self.cross_norm.after(outputs, looked)
         return self.feedforward_norm.around(outputs, self.feedforward)
 
@@ -300,15 +322,15 @@ class DecoderLayer(nn.Module):
         allowed: Tensor | None,
         looking: Looking,
     ) -> Tensor:
-        """The same for one position, (N, 1, D), after those in the cache; the beams of a sentence ask side by side."""
-        position = cache.length - 1
-        query, keys, values = self.self_attention.project(self.self_norm.before(inputs))
+        """The same for one position, (N, D), after those in the cache; the beams of a sentence ask side by side."""
+        position, sentences = cache.length - 1, prepared[0].size(0)
+        alone, beams = Rows(inputs.size(0), 1), Rows(sentences, inputs.size(0) // sentences)
+        query, keys, values = self.self_attention.project(self.self_norm.before(inputs), alone)
         heads = Heads(query, *cache.write(self.self_attention.layer, keys, values))
-        outputs = self.self_norm.after(inputs, looking.attend_step(self.self_attention, heads, None, position))
-        asked = self.cross_norm.before(outputs).view(prepared[0].size(0), -1, outputs.size(-1))  # (B, beams, D)
-        heads = Heads(self.cross_attention.ask(asked), *prepared)
-        looked = looking.attend_step(self.cross_attention, heads, allowed, position)
-        outputs = self.cross_norm.after(outputs, looked.view_as(outputs))
+        outputs = self.self_norm.after(inputs, looking.attend_step(self.self_attention, heads, alone, None, position))
+        heads = Heads(self.cross_attention.ask(self.cross_norm.before(outputs), beams), *prepared)
+        looked = looking.attend_step(self.cross_attention, heads, beams, allowed, position)
+        outputs = self.cross_norm.after(outputs, looked)
         return self.feedforward_norm.around(outputs, self.feedforward)
 
 
@@ -344,7 +366,7 @@ class ResidualNorm(nn.LayerNorm):
 
     def after(self, inputs: Tensor, outputs: Tensor) -> Tensor:
         """The sub-layer's outputs added to its inputs."""
-        total = inputs + functional.dropout(outputs, self.dropout, self.training)
+        total = add_dropped(inputs, outputs, self.dropout, self.training)
         return total if self.is_pre else self(total)
 
     def around(self, inputs: Tensor, sub_layer: FeedForward) -> Tensor:

@@ -1,0 +1,72 @@
+"""Leave padding out of what is done to each position by itself: all but attention then costs nothing for it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.autograd.function import once_differentiable
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Where the n real positions of padded sentences (B, S) are."""
+
+    sentences: int
+    length: int
+    real: Tensor | None = None  # (n,) their places among the B · S; None: all of them
+    row: Tensor | None = None  # (B · S,) the row of each place; at padding any row, for nobody looks there
+    padding: Tensor | None = None  # the other places
+
+    @staticmethod
+    def of(mask: Tensor) -> Rows:
+        """The real positions of a mask (B, S)."""
+        if bool(mask.all()):
+            return Rows(*mask.shape)
+        flat = mask.flatten()
+        row = (flat.cumsum(0) - 1).clamp_(min=0)
+        return Rows(*mask.shape, flat.nonzero().squeeze(1), row, (~flat).nonzero().squeeze(1))
+
+    def take(self, padded: Tensor) -> Tensor:
+        """The real rows (n, F) of padded ones (B, S, F)."""
+        flat = padded.flatten(0, 1)
+        if self.real is None:
+            return flat
+        rows: Tensor = _Take.apply(flat, self.real, self.row, self.padding)  # type: ignore[no-untyped-call]
+        return rows
+
+    def spread(self, rows: Tensor) -> Tensor:
+        """Padded rows (B, S, F) of real ones (n, F); what stands at padding means nothing."""
+        if self.real is not None:
+            rows = _Spread.apply(rows, self.real, self.row)  # type: ignore[no-untyped-call]
+        return rows.view(self.sentences, self.length, -1)
+
+
+class _Take(torch.autograd.Function):
+    @staticmethod
+    def forward(context: Any, padded: Tensor, real: Tensor, row: Tensor, padding: Tensor) -> Tensor:
+        context.save_for_backward(row, padding)
+        return padded.index_select(0, real)
+
+    @staticmethod
+    @once_differentiable
+    def backward(context: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
+        row, padding = context.saved_tensors
+        return gradient.index_select(0, row).index_fill_(0, padding, 0.0), None, None, None
+
+
+class _Spread(torch.autograd.Function):
+    """Its gradient leaves padding out, since what is made of padding must not count."""
+
+    @staticmethod
+    def forward(context: Any, rows: Tensor, real: Tensor, row: Tensor) -> Tensor:
+        context.save_for_backward(real)
+        return rows.index_select(0, row)
+
+    @staticmethod
+    @once_differentiable
+    def backward(context: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
+        (real,) = context.saved_tensors
+        return gradient.index_select(0, real), None, None
