@@ -9,7 +9,7 @@ TORCH_INDEX ?=
 PAIR ?= en-fr
 
 .DEFAULT_GOAL := help
-.PHONY: help venv quickstart test test-slow benchmark lint format clean
+.PHONY: help venv quickstart chromium test test-slow benchmark lint format clean
 
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -27,8 +27,15 @@ $(STAMP): pyproject.toml constraints.txt
 quickstart: venv ## train, translate, score and look, in about four minutes (PAIR=en-fr, en-de or en-ko)
 	$(BIN)/regard quickstart --pair $(PAIR)
 
-test: lint ## lint, type-check and run the quick tests
+test: lint chromium ## lint, type-check and run the quick tests
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2
+
+# The page is tested in a real browser: Debian's, installed here where that needs nobody's password.
+APT := apt-get install --quiet --yes --no-install-recommends chromium fonts-nanum
+chromium:
+	@command -v chromium chromium-browser google-chrome >/dev/null \
+	|| { command -v apt-get >/dev/null && { [ "$$(id -u)" = 0 ] && $(APT) || sudo -n $(APT); } >/dev/null 2>&1; } \
+	|| echo "no Chromium here, and it cannot be installed without you: the tests of the page are skipped"
 
 benchmark: venv ## measure beside OpenNMT-py and JoeyNMT, some two hours (DATA=folder of the text)
 	@test -n "$(DATA)" || { echo "make benchmark DATA=DIR: name the folder of the text" >&2; exit 2; }

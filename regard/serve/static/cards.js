@@ -45,6 +45,7 @@ function card(store, name) {
     h("p", { class: "about" }, about.filter(Boolean).join(" · ")),
     entry.status === "loading" && h("p", { class: "waiting" }, say("loading")),
     entry.status === "error" && h("p", { class: "trouble", role: "alert" }, entry.error),
+    look && !store.state.live && h("p", { class: "about", dir: "auto" }, look.source.text),
     look && h("p", { class: "translation", dir: "auto" }, look.target.text || "∅"),
     look && h("div", { class: "card-foot" }, thumbnail(look), figures(look)),
     look &&

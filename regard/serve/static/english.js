@@ -2,6 +2,7 @@
 
 export const ENGLISH = {
   tagline: "See where a translation looks, and change it.",
+  tagline_file: "See where a translation looks.",
   sentence: "Sentence",
   placeholder: "Type a sentence to translate",
   translate: "Translate",
@@ -15,7 +16,6 @@ export const ENGLISH = {
   look_inside: "Look inside",
   looking_inside: "You are looking inside this one",
   parameters: "{count} parameters",
-  no_attention: "no attention",
   fixed_title: "One fixed vector",
   fixed_short: "The whole sentence in {count} numbers",
   fixed_text: "This model has no attention. It reads the sentence once and keeps this one vector of {count} numbers; every word of the translation is made from it alone, and none can look back.",
@@ -50,7 +50,6 @@ export const ENGLISH = {
   pieces: "Pieces",
   specials: "Show </s>",
   candidates: "What it could have said",
-  candidates_at: "Word {step} of {all}",
   candidates_hint: "Choose another, and the model goes on from it.",
   candidates_file: "The likeliest pieces at this step, with their probabilities.",
   candidates_none: "Point at a word of the translation to see what else the model considered.",
@@ -145,5 +144,4 @@ export const ENGLISH = {
   use_key: "Use it",
   cut: "cut at the greatest length",
   attention_note: "Attention is not an explanation by itself. Change it, and see whether the word depends on it.",
-  loading_page: "One moment…",
 };

@@ -3,6 +3,7 @@
 /** @type {typeof import("./english.js").ENGLISH} */
 export const KOREAN = {
   tagline: "번역이 어디를 보는지 보고, 직접 바꿔 보세요.",
+  tagline_file: "번역이 어디를 보는지 보세요.",
   sentence: "문장",
   placeholder: "번역할 문장을 입력하세요",
   translate: "번역",
@@ -16,7 +17,6 @@ export const KOREAN = {
   look_inside: "들여다보기",
   looking_inside: "지금 들여다보는 모델",
   parameters: "매개변수 {count}개",
-  no_attention: "어텐션 없음",
   fixed_title: "고정 벡터 하나",
   fixed_short: "문장 전체를 숫자 {count}개에",
   fixed_text: "이 모델에는 어텐션이 없습니다. 문장을 한 번 읽고 숫자 {count}개로 된 이 벡터 하나만 남깁니다. 번역의 모든 단어는 여기서만 나오며, 어느 단어도 원문을 다시 볼 수 없습니다.",
@@ -51,7 +51,6 @@ export const KOREAN = {
   pieces: "조각",
   specials: "</s> 표시",
   candidates: "달리 말할 수 있었던 것",
-  candidates_at: "{all}개 중 {step}번째",
   candidates_hint: "다른 것을 고르면 거기서부터 이어집니다.",
   candidates_file: "이 단계에서 확률이 가장 높은 조각들입니다.",
   candidates_none: "번역의 단어를 가리키면 모델이 고려한 다른 후보가 보입니다.",
@@ -146,5 +145,4 @@ export const KOREAN = {
   use_key: "사용",
   cut: "최대 길이에서 잘림",
   attention_note: "어텐션 자체가 설명은 아닙니다. 바꾸어 보고, 단어가 정말 거기에 달려 있는지 확인하세요.",
-  loading_page: "잠시만요…",
 };

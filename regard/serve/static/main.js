@@ -44,7 +44,7 @@ function build(page, store) {
     player, tree);
   const note = h("p", {}, store.state.live ? say("attention_note") : say("file_note"));
   page.replaceChildren(top, h("main", {}, form, notice, cards, inside), h("footer", {}, note));
-  mountTop(top);
+  mountTop(top, store.state.live);
   if (store.state.live) mountForm(form, store);
   mountCards(cards, store);
   mountHeads(heads, store);

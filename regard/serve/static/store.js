@@ -6,8 +6,8 @@
  * @typedef {{prefix: number[], ban: number[], edits: Edit[]}} Change what was asked of the model beyond the sentence
  * @typedef {{status: "loading" | "ready" | "error", error?: string, original?: Look,
  *   history: {change: Change, look: Look}[], busy?: boolean, tree?: Look | null}} Entry one model's looks
- * @typedef {{name: string, kind: string, paper?: string, can_look: boolean, source?: "text" | "image", parameters?: number, bleu?: number | null,
- *   source_language?: string | null, target_language?: string | null}} Served a model of the server
+ * @typedef {{name: string, kind: string, can_look: boolean, source?: "text" | "image", parameters?: number,
+ *   bleu?: number | null, source_language?: string | null, target_language?: string | null}} Served a model of the server
  * @typedef {Object} State
  * @property {boolean} live with a server behind it, or a file that only shows
  * @property {Served[]} models

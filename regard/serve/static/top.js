@@ -5,13 +5,16 @@ import { currentLanguage, say } from "./language.js";
 
 const THEMES = /** @type {const} */ (["auto", "light", "dark"]);
 
-/** @param {HTMLElement} place */
-export function mountTop(place) {
+/**
+ * @param {HTMLElement} place
+ * @param {boolean} live
+ */
+export function mountTop(place, live) {
   const theme = h("select", { "aria-label": say("theme"), id: "theme" },
     THEMES.map((name) => h("option", { value: name, selected: name === remembered() }, say(`theme_${name}`))));
   theme.addEventListener("change", () => useTheme(/** @type {HTMLSelectElement} */ (theme).value));
   place.append(
-    h("div", { class: "brand" }, h("h1", {}, "Regard"), h("p", {}, say("tagline"))),
+    h("div", { class: "brand" }, h("h1", {}, "Regard"), h("p", {}, say(live ? "tagline" : "tagline_file"))),
     h("div", { class: "row" }, languages(), theme));
   useTheme(remembered());
 }

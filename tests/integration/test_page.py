@@ -1,0 +1,323 @@
+"""The live page in a real browser, before a real server: the six things that a person can do on it."""
+
+import json
+import re
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+from xml.etree import ElementTree
+
+import pytest
+from page_help import MARKUP, SENTENCE, serving
+from playwright.sync_api import expect
+
+import regard
+from regard.contract import Edit, Intervention
+
+Open = Callable[..., Any]
+
+
+@pytest.fixture(scope="module")
+def address(browser: Any, translators: dict[str, regard.Translator]) -> Iterator[str]:
+    with serving(translators) as found:
+        yield found
+
+
+@pytest.fixture
+def visit(browser: Any, address: str) -> Iterator[Open]:
+    """Open the page with a fragment; whatever the browser complains about fails the test."""
+    complaints: list[str] = []
+    contexts = []
+
+    def open_page(fragment: str = "", query: str = "", **settings: Any) -> Any:
+        context = browser.new_context(**{"viewport": {"width": 1280, "height": 900}, **settings})
+        context.set_default_timeout(20_000)
+        contexts.append(context)
+        page = context.new_page()
+        page.on("console", lambda said: complaints.append(said.text) if said.type in ("error", "warning") else None)
+        page.on("pageerror", lambda error: complaints.append(str(error)))
+        page.goto(f"{address}/{query}#{fragment}")
+        return page
+
+    yield open_page
+    for context in contexts:
+        context.close()
+    assert complaints == []
+
+
+def looking(model: str, text: str = SENTENCE, **more: Any) -> str:
+    """The fragment of a look into one model."""
+    pairs = {"text": text, "model": model, "look": model, **more}
+    return "&".join(f"{name}={quote(str(value))}" for name, value in pairs.items())
+
+
+def record_of(page: Any) -> dict[str, Any]:
+    """The record that is on screen, as the page hands it out."""
+    with page.expect_download() as kept:
+        page.get_by_role("button", name="Download JSON").click()
+    found: dict[str, Any] = json.loads(Path(kept.value.path()).read_text("utf-8"))
+    return found
+
+
+def cell(page: Any, row: int, column: int) -> Any:
+    return page.locator(f'.cell[data-row="{row}"][data-column="{column}"]')
+
+
+def drag(page: Any, row: int, column: int, up: float = 0, aside: float = 0) -> None:
+    """Drag a cell upwards by pixels, or aside by cells."""
+    cell(page, row, column).evaluate("(each) => each.scrollIntoView({ block: 'center' })")
+    box = cell(page, row, column).bounding_box()
+    x, y = box["x"] + box["width"] / 2, box["y"] + box["height"] / 2
+    page.mouse.move(x, y)
+    page.mouse.down()
+    page.mouse.move(x + aside * box["width"], y - up, steps=4)
+    page.mouse.up()
+
+
+def now(page: Any) -> str:
+    """The translation on the card of the model that is looked into."""
+    return str(page.locator(".card.here .translation").inner_text())
+
+
+def test_translations_stand_side_by_side_and_names_stay_text(visit: Open, translators: dict[str, Any]) -> None:
+    page = visit()
+    for box in page.locator(".model input").all():
+        box.set_checked(True, force=True)
+    page.get_by_label("Sentence").fill(SENTENCE)
+    page.get_by_label("Sentence").press("Enter")
+    expect(page.locator(".card .translation")).to_have_count(4)
+    for name, translator in translators.items():
+        shown = page.locator(f'.card[data-model="{name}"] .translation').inner_text()
+        assert shown == (translator.translate(SENTENCE).text or "∅")
+    assert page.locator(".card h3", has_text=MARKUP).count() == 1
+    assert page.locator(".card b, .model b").count() == 0
+    page.locator(".card", has_text=MARKUP).get_by_role("button").click()
+    assert page.locator(".the-vector .cell-base").count() == len(translators[MARKUP].look(SENTENCE).fixed_vector)
+    assert page.locator("svg.matrix").is_hidden()
+
+
+def test_a_word_shows_where_it_looked_by_pointing_and_by_tab(visit: Open, translators: dict[str, Any]) -> None:
+    page = visit(looking("bahdanau"))
+    look = translators["bahdanau"].look(SENTENCE)
+    words = page.locator(".word.target")
+    words.first.hover()
+    assert words.first.get_attribute("aria-current") == "true"
+    assert page.locator(".label.in-row").text_content() == look.target.words[0]
+    assert page.locator(".ribbon.chosen").count() > 0
+    pieces = [place for place, piece in enumerate(look.target.pieces) if piece.word == 0]
+    weight = sum(look.alignment[piece][0] for piece in pieces) / len(pieces)
+    said = cell(page, 0, 0).get_attribute("aria-label")
+    assert said.endswith("<.01" if 0 < weight < 0.005 else f"{weight:.2f}")
+    words.first.focus()
+    page.keyboard.press("Tab")
+    assert words.nth(1).get_attribute("aria-current") == "true"
+    step = look.steps[len(pieces)]
+    names = page.locator(".panel .candidate .name bdi").all_inner_texts()
+    assert names == [each.piece for each in step.candidates]
+    page.get_by_role("button", name="Pieces", exact=True).click()
+    assert page.locator(".word.target").all_inner_texts() == [piece.text for piece in look.target.pieces[:-1]]
+    page.get_by_label("Show </s>").check()
+    assert page.locator(".word.target").last.inner_text() == "</s>"
+
+
+def test_heads_and_kinds_are_chosen_by_their_maps(visit: Open, translators: dict[str, Any]) -> None:
+    page = visit(looking("heads", unit="pieces", specials=1))
+    look = translators["heads"].look(SENTENCE)
+    page.get_by_role("button", name="Layer 2, head 3").click()
+    for row, weights in enumerate(look.attention["cross"][1][2]):
+        value = float(cell(page, row, 1).locator(".above").get_attribute("fill-opacity"))
+        assert value == pytest.approx(weights[1], abs=1e-3)
+    page.get_by_role("button", name="Source → source").click()
+    page.get_by_role("button", name="Layer 1, head 4").click()
+    assert page.locator('.cell[data-column="0"]').count() == len(look.source.pieces)
+    value = float(cell(page, 1, 2).locator(".above").get_attribute("fill-opacity"))
+    assert value == pytest.approx(look.attention["encoder-self"][0][3][1][2], abs=1e-3)
+    assert page.locator("button.thumb[aria-pressed=true]").get_attribute("aria-label") == "Layer 1, head 4"
+
+
+def test_local_attention_shows_its_window_centre_and_gaussian(visit: Open, translators: dict[str, Any]) -> None:
+    page = visit(looking("local", unit="pieces", specials=1))
+    look = translators["local"].look(SENTENCE)
+    page.locator(".word.target").first.hover()
+    trace = look.steps[0].attention[0]
+    assert page.locator(".matrix .window").count() == len(look.target.pieces)
+    assert f"{trace.centre:.2f}" in page.locator(".matrix .centre title").first.text_content()
+    first, last = trace.window
+    assert len(page.locator(".bell.in-row").get_attribute("points").split()) == last - first + 1
+    assert page.locator(".word.in-window").count() == last - first + 1
+    assert page.locator(".attention-table th", has_text="Gaussian").is_visible()
+
+
+def test_the_player_walks_through_the_numbers(visit: Open, translators: dict[str, Any]) -> None:
+    page = visit(looking("bahdanau", step=0, stage=0))
+    look = translators["bahdanau"].look(SENTENCE)
+    trace = look.steps[0].attention[0]
+    table = page.locator(".attention-table tbody tr")
+    expect(table).to_have_count(len(look.source.pieces))
+
+    def column(number: int) -> list[float]:
+        texts = table.locator(f"td:nth-of-type({number}) .number").all_inner_texts()
+        return [float(text.replace("−", "-")) for text in texts]
+
+    assert column(1) == pytest.approx(trace.scores, abs=0.0051)
+    assert column(2) == pytest.approx(trace.weights, abs=0.00051)
+    context = page.locator(".context-cells .in-cell").all_text_contents()
+    assert [float(text.replace("−", "-")) for text in context] == pytest.approx(trace.context, abs=0.0051)
+    assert page.locator("tfoot [data-from='3'].later").count() == 1
+    next_step = page.get_by_role("button", name="Next step")
+    for stage in ("Softmax", "Weighted values", "Context", "Next word"):
+        next_step.click()
+        assert stage in page.locator(".stages [aria-current=step]").inner_text()
+    assert page.locator(".step-body .later").count() == 0
+    page.keyboard.press("ArrowRight")
+    assert "Word 2" in page.locator(".at-word").inner_text()
+    page.keyboard.press("Shift+ArrowRight")
+    assert "Word 3" in page.locator(".at-word").inner_text()
+    page.get_by_label("Speed").select_option("4")
+    page.get_by_role("button", name="Play").click()
+    expect(page.locator(".at-word")).to_contain_text("Word 4")
+    page.keyboard.press(" ")
+    assert page.get_by_role("button", name="Play").is_visible()
+
+
+def test_a_weight_is_changed_undone_and_reset(visit: Open, translators: dict[str, Any]) -> None:
+    page = visit(looking("bahdanau", unit="pieces"))
+    translator = translators["bahdanau"]
+    before = translator.look(SENTENCE)
+    step = 1
+    place = max(range(len(before.source.pieces) - 1), key=lambda each: before.alignment[step][each])
+    cell(page, step, place).click()
+    page.get_by_role("button", name="Mute").click()
+    page.locator(".changes .chip").wait_for()
+    edits = (Edit(layer=None, head=None, step=step, position=place, replace=0.0),)
+    prefix = [each.id for each in before.steps[:step]]
+    after = translator.look(SENTENCE, prefix=prefix, intervention=Intervention((), edits))
+    assert after.steps[step].probability != before.steps[step].probability
+    record = record_of(page)
+    assert record["target"]["text"] == after.target.text == now(page)
+    assert record["steps"][step]["probability"] == pytest.approx(after.steps[step].probability)
+    assert record["steps"][step]["attention"][0]["weights"][place] == 0
+    versions = page.locator(".versions dd").all_inner_texts()
+    assert before.target.text in versions[0]
+    assert after.target.text in versions[1]
+    assert "edited" in cell(page, step, place).get_attribute("class")
+    cell(page, 0, 0).focus()
+    page.keyboard.press("+")
+    expect(page.locator(".changes .chip")).to_have_count(2)
+    page.get_by_role("button", name="Undo").click()
+    assert page.locator(".changes .chip").count() == 1
+    page.get_by_role("button", name="Reset").click()
+    assert page.locator(".changes").is_hidden()
+    assert now(page) == before.target.text
+
+
+def test_dragging_raises_a_weight_or_moves_it(visit: Open) -> None:
+    page = visit(looking("bahdanau", unit="pieces"))
+    drag(page, 0, 0, up=70)
+    page.locator(".changes .chip").wait_for()
+    edit = record_of(page)["intervention"]["edits"][0]
+    assert (edit["step"], edit["position"]) == (0, 0)
+    assert 0.4 < edit["replace"] <= 1
+    drag(page, 0, 0, aside=2)
+    expect(page.locator(".changes .chip")).to_have_count(2)
+    moved = {each["position"]: each["replace"] for each in record_of(page)["intervention"]["edits"]}
+    assert moved[0] == 0
+    assert moved[2] >= edit["replace"] - 0.01
+
+
+def test_a_source_word_is_forbidden_and_allowed_again(visit: Open, translators: dict[str, Any]) -> None:
+    page = visit(looking("bahdanau"))
+    word = page.get_by_role("button", name="Forbid “two”").first
+    word.click()
+    page.locator(".changes .chip", has_text="two").wait_for()
+    record = record_of(page)
+    banned = [place for place, piece in enumerate(record["source"]["pieces"]) if piece["word"] == 1]
+    expected = translators["bahdanau"].look(SENTENCE, intervention=Intervention(tuple(banned)))
+    assert record["target"]["text"] == expected.target.text
+    assert all(row[place] == 0 for row in record["alignment"] for place in banned)
+    page.get_by_role("button", name="Allow “two” again").first.click()
+    page.locator(".changes").wait_for(state="hidden")
+
+
+def test_another_candidate_is_said_instead(visit: Open, translators: dict[str, Any]) -> None:
+    page = visit(looking("bahdanau", unit="pieces"))
+    before = translators["bahdanau"].look(SENTENCE)
+    page.locator(".word.target").first.hover()
+    other = next(each for each in before.steps[0].candidates if each.id != before.steps[0].id)
+    page.locator("button.candidate", has_text=other.piece).first.click()
+    page.locator(".changes .chip").wait_for()
+    expected = translators["bahdanau"].look(SENTENCE, prefix=[other.id])
+    record = record_of(page)
+    assert record["steps"][0]["id"] == other.id
+    assert record["target"]["text"] == expected.target.text
+
+
+def test_the_beam_is_a_tree(visit: Open, translators: dict[str, Any]) -> None:
+    page = visit(looking("bahdanau", beam=3))
+    page.locator("summary").click()
+    page.locator("svg.tree").wait_for()
+    nodes = translators["bahdanau"].look(SENTENCE, tree=True, beam=3).beam.nodes
+    for state in ("best", "kept", "pruned", "finished"):
+        assert page.locator(f".leaf.{state}").count() == sum(node.state == state for node in nodes)
+    assert page.locator(".branch").count() == sum(node.parent is not None for node in nodes)
+
+
+def test_a_link_brings_back_what_was_on_screen(visit: Open) -> None:
+    page = visit(looking("bahdanau", unit="pieces"), permissions=["clipboard-read", "clipboard-write"])
+    cell(page, 1, 1).click()
+    page.get_by_role("button", name="Move all here").click()
+    page.locator(".changes .chip").first.wait_for()
+    page.get_by_role("button", name="Copy link").click()
+    expect(page.locator(".notice")).to_have_text("The link is copied.")
+    link = page.evaluate("navigator.clipboard.readText()")
+    again = visit(link.partition("#")[2])
+    again.locator(".changes .chip").first.wait_for()
+    assert now(again) == now(page)
+    assert again.locator(".chip").all_inner_texts() == page.locator(".chip").all_inner_texts()
+    assert "here" in cell(again, 1, 1).get_attribute("class")
+
+
+def test_pictures_are_kept(visit: Open) -> None:
+    page = visit(looking("bahdanau"))
+    with page.expect_download() as kept:
+        page.get_by_role("button", name="Download PNG").first.click()
+    assert Path(kept.value.path()).read_bytes().startswith(b"\x89PNG")
+    assert kept.value.suggested_filename == "bahdanau-attention.png"
+    with page.expect_download() as kept:
+        page.get_by_role("button", name="Download SVG").first.click()
+    drawing = ElementTree.parse(kept.value.path())
+    words = {element.text for element in drawing.iter("{http://www.w3.org/2000/svg}text")}
+    assert set(SENTENCE.split()) <= words
+    fills = {element.get("fill") for element in drawing.iter("{http://www.w3.org/2000/svg}rect")}
+    assert len(fills) > 1  # colours are written into it
+
+
+@pytest.mark.parametrize("width", [390, 1280])
+def test_it_fits_a_phone_and_speaks_korean(visit: Open, width: int) -> None:
+    page = visit(looking("bahdanau"), locale="ko-KR", color_scheme="dark", viewport={"width": width, "height": 800})
+    page.get_by_role("heading", name="어텐션 행렬").wait_for()
+    assert page.evaluate("document.documentElement.lang") == "ko"
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+    assert page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(17, 22, 27)"
+    page.get_by_label("색").select_option("light")
+    assert page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(252, 252, 251)"
+    unnamed = """[...document.querySelectorAll("button, input, select, textarea")].filter((each) =>
+        !each.closest("[hidden]") && !each.innerText?.trim() && !each.ariaLabel && !each.labels?.length).length"""
+    assert page.evaluate(unnamed) == 0
+
+
+def test_a_script_as_a_sentence_is_only_a_sentence(visit: Open) -> None:
+    text = "<script>document.title='taken'</script> <img src=x onerror=alert(1)>"
+    page = visit(looking("bahdanau", text=text))
+    page.locator(".word", has_text="<script>").first.wait_for()
+    assert page.title() == "Regard"
+    assert page.locator("main script, main img").count() == 0
+
+
+def test_a_refusal_is_told_on_the_card(browser: Any, address: str) -> None:
+    page = browser.new_page()
+    page.goto(f"{address}/#{looking('bahdanau', text='one ' * 300)}")
+    page.locator(".card .trouble").wait_for()
+    assert re.search("400|character", page.locator(".card .trouble").inner_text())
+    page.close()

@@ -1,0 +1,126 @@
+"""The interactive view as one file, and in the frame of a notebook: no server, no network."""
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+from page_help import MARKUP, SENTENCE
+
+from regard.errors import DataError
+from regard.look.html import PAGE, notebook_html, render_html
+from regard.look.record import Look
+
+SCRIPT = "one </script><script>document.title='taken'</script> two"
+
+
+def opened(browser: Any, path: Path, fragment: str = "") -> tuple[Any, list[str]]:
+    """The file in a browser that is offline, and what the browser asked for or complained about."""
+    context = browser.new_context(offline=True, locale="en-US")
+    page = context.new_page()
+    seen: list[str] = []
+    page.on("console", lambda said: seen.append(said.text) if said.type in ("error", "warning") else None)
+    page.on("pageerror", lambda error: seen.append(str(error)))
+    page.on("request", lambda request: seen.append(request.url) if request.url != path.as_uri() else None)
+    page.goto(path.as_uri() + fragment)
+    return page, seen
+
+
+def test_one_file_shows_everything_without_a_network(browser: Any, translators: dict[str, Any], tmp_path: Path) -> None:
+    look = translators["bahdanau"].look(SENTENCE, tree=True)
+    path = tmp_path / "look.html"
+    path.write_text(render_html(look), "utf-8")
+    page, seen = opened(browser, path, "#step=0&stage=4&tree=1")
+    assert page.locator(".word.target").all_inner_texts() == look.target.words
+    assert page.locator(".panel .candidate").count() == len(look.steps[0].candidates)
+    assert page.locator(".leaf").count() == len(look.beam.nodes)
+    page.get_by_role("button", name="Next step").click()
+    assert "Word 2" in page.locator(".at-word").inner_text()
+    with page.expect_download() as kept:
+        page.get_by_role("button", name="Download JSON").click()
+    assert Look.from_dict(json.loads(Path(kept.value.path()).read_text("utf-8"))) == look
+    with page.expect_download() as kept:
+        page.get_by_role("button", name="Download PNG").first.click()
+    assert Path(kept.value.path()).read_bytes().startswith(b"\x89PNG")
+    assert page.locator("textarea, .chip").count() == 0  # nothing that would need a server
+    assert [each for each in seen if not each.startswith("blob:")] == []
+
+
+def test_several_looks_stand_side_by_side_and_markup_stays_text(
+    browser: Any, translators: dict[str, Any], tmp_path: Path
+) -> None:
+    looks = [translators[name].look(SCRIPT) for name in ("bahdanau", MARKUP, "heads")]
+    renamed = [look.model_copy(update={"model": look.model.model_copy(update={"name": MARKUP})}) for look in looks]
+    path = tmp_path / "looks.html"
+    path.write_text(render_html(renamed), "utf-8")
+    page, seen = opened(browser, path)
+    assert page.locator(".card h3").all_inner_texts() == [MARKUP, f"{MARKUP} (2)", f"{MARKUP} (3)"]
+    page.locator(".card").nth(1).get_by_role("button").click()
+    assert page.locator(".the-vector").is_visible()
+    page.locator(".card").nth(2).get_by_role("button").click()
+    assert page.locator(".thumb").count() == 1 + 2 * (4 + 1)
+    assert page.title() == SCRIPT
+    assert page.locator("#page script, #page b").count() == 0
+    assert seen == []
+
+
+def test_training_is_shown_as_it_went_on(browser: Any, translators: dict[str, Any], tmp_path: Path) -> None:
+    look = translators["bahdanau"].look(SENTENCE)
+    flat = [[1 / len(look.source.pieces)] * len(look.source.pieces) for _ in look.target.pieces]
+    moment = {"update": 500, "target": look.target.model_dump(), "alignment": flat}
+    grown = Look.from_dict({**look.to_dict(), "over_time": [moment]})
+    path = tmp_path / "time.html"
+    path.write_text(render_html(grown), "utf-8")
+    page, seen = opened(browser, path, "#unit=pieces")
+    page.get_by_label("During training").fill("0")
+    assert page.locator(".time-part output").inner_text() == "After 500 updates"
+    drawn = page.locator(".matrix .cell .above").evaluate_all(
+        "(all) => all.map((each) => +each.getAttribute('fill-opacity'))"
+    )
+    assert drawn == pytest.approx([flat[0][0]] * len(drawn), abs=1e-3)
+    assert seen == []
+
+
+def test_a_notebook_shows_it_in_a_frame(browser: Any, translators: dict[str, Any], tmp_path: Path) -> None:
+    look = translators["bahdanau"].look(SCRIPT)
+    path = tmp_path / "notebook.html"
+    path.write_text(f"<!doctype html><meta charset='utf-8'><title>mine</title>{notebook_html(look)}", "utf-8")
+    page, seen = opened(browser, path)
+    frame = page.frame_locator("iframe")
+    frame.locator(".word.target").first.hover()
+    assert frame.locator(".word.target").first.get_attribute("aria-current") == "true"
+    assert page.title() == "mine"
+    assert [each for each in seen if each != "about:srcdoc"] == []
+
+
+def test_the_file_names_no_address_and_allows_no_other_script(translators: dict[str, Any]) -> None:
+    document = render_html(translators["bahdanau"].look(SENTENCE))
+    addresses = set(re.findall(r"https?://[^\s\"'<>)]+", document))
+    assert addresses == {"http://www.w3.org/2000/svg"}  # a name, not a place
+    assert "default-src 'none'; script-src 'sha256-" in document
+    assert "unsafe" not in document
+
+
+def test_nothing_to_show_is_said() -> None:
+    with pytest.raises(DataError, match="at least one"):
+        render_html([])
+
+
+def test_modules_never_write_markup_and_both_languages_say_everything() -> None:
+    modules = {path.name: path.read_text("utf-8") for path in PAGE.glob("*.js")}
+    for name, text in modules.items():
+        code = re.sub(r"/\*.*?\*/|//[^\n]*", "", text, flags=re.DOTALL)
+        assert not re.search(r"innerHTML|outerHTML|insertAdjacentHTML|document\.write|\beval\(|style:", code), name
+        assert len(text.splitlines()) <= 300, name
+    english, korean = (
+        re.findall(r'^  "?([\w-]+)"?: "', modules[f"{name}.js"], re.MULTILINE) for name in ("english", "korean")
+    )
+    assert english == korean
+    everything = "\n".join(text for name, text in modules.items() if name not in ("english.js", "korean.js"))
+    unused = [key for key in english if not re.search(rf'["`\'.]{re.escape(key)}["`\']', everything)]
+    assert [
+        key
+        for key in unused
+        if not re.match("stage_|tell_|theme_|encoder-self|decoder-self|kept|pruned|finished|best", key)
+    ] == []
