@@ -31,11 +31,12 @@ test: lint chromium ## lint, type-check and run the quick tests
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2
 
 # The page is tested in a real browser: Debian's, installed here where that needs nobody's password.
-APT := apt-get install --quiet --yes --no-install-recommends chromium fonts-nanum
+INSTALL_CHROMIUM := apt-get update -qq && apt-get install -qq --no-install-recommends chromium fonts-nanum
 chromium:
-	@command -v chromium chromium-browser google-chrome >/dev/null \
-	|| { command -v apt-get >/dev/null && { [ "$$(id -u)" = 0 ] && $(APT) || sudo -n $(APT); } >/dev/null 2>&1; } \
-	|| echo "no Chromium here, and it cannot be installed without you: the tests of the page are skipped"
+	@for name in chromium chromium-browser google-chrome; do command -v $$name >/dev/null && exit; done; \
+	if [ "$$(id -u)" = 0 ]; then as=sh; else as="sudo -n sh"; fi; \
+	{ command -v apt-get && $$as -c "$(INSTALL_CHROMIUM)"; } >/dev/null 2>&1 \
+	|| echo "there is no Chromium, and none can be installed here: the tests of the page are skipped"
 
 benchmark: venv ## measure beside OpenNMT-py and JoeyNMT, some two hours (DATA=folder of the text)
 	@test -n "$(DATA)" || { echo "make benchmark DATA=DIR: name the folder of the text" >&2; exit 2; }
