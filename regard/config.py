@@ -317,6 +317,7 @@ class SearchSettings(Settings):
     top_p: float = Field(1.0, gt=0, le=1, description="sampling: among the likeliest that together have p")
     seed: int = Field(1, ge=0, lt=2**63, description="sampling: what the draws follow from")
     batch_tokens: int = Field(4096, ge=1, description="source tokens translated together")
+    shortlist: bool = Field(False, description="score only the pieces that are likely for the sentence (quicker)")
 
     @model_validator(mode="after")
     def _n_best_fits(self) -> SearchSettings:

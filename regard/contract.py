@@ -284,6 +284,10 @@ class Model(Predictor):
     ) -> Step:
         """Read the previous token (N,) and predict the next one."""
 
+    def projection(self, columns: Tensor | None = None) -> Callable[[Tensor], Tensor]:
+        """`project` for many steps: a model may do once here what depends on the columns alone."""
+        return lambda hidden: self.project(hidden, columns)
+
     def forward(self, batch: Batch, *, attention: bool = False, intervention: Intervention | None = None) -> Output:
         """All steps with the gold tokens as input; here step by step, where a model has nothing faster."""
         memory = self.encode(batch.source, batch.source_mask, attention=attention, intervention=intervention)

@@ -33,10 +33,10 @@ def write_json(path: Path, value: Any) -> None:
     write_bytes(path, (text + "\n").encode())
 
 
-def write_tensors(path: Path, tensors: Mapping[str, Tensor]) -> None:
-    """Write a safetensors file."""
+def write_tensors(path: Path, tensors: Mapping[str, Tensor], about: Mapping[str, str] | None = None) -> None:
+    """Write a safetensors file, with what there is to say about it."""
     plain = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
-    write_bytes(path, safetensors.torch.save(plain, {"format": "pt"}))
+    write_bytes(path, safetensors.torch.save(plain, {"format": "pt", **(about or {})}))
 
 
 def sync_folder(folder: Path) -> None:

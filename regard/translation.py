@@ -15,9 +15,10 @@ As JSON, one line for each sentence (`Translation.to_dict`):
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 import numpy.typing as npt
@@ -38,14 +39,46 @@ Candidate = tuple[str, float]
 _LINE_ENDS = re.compile("[\n\r\x0b\x0c\x1c\x1d\x1e\x85\u2028\u2029]")
 
 
+class LazyTokens(Sequence["Token"]):
+    """Tokens that are found when someone looks: most who translate a file never do."""
+
+    def __init__(self, find: Callable[[], tuple[Token, ...]]) -> None:
+        self._find = find
+
+    @cached_property
+    def _tokens(self) -> tuple[Token, ...]:
+        return self._find()
+
+    @overload
+    def __getitem__(self, place: int) -> Token: ...
+
+    @overload
+    def __getitem__(self, place: slice) -> tuple[Token, ...]: ...
+
+    def __getitem__(self, place: int | slice) -> Token | tuple[Token, ...]:
+        return self._tokens[place]
+
+    def __len__(self) -> int:
+        return len(self._tokens)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Sequence) and self._tokens == tuple(other)
+
+    def __hash__(self) -> int:
+        return hash(self._tokens)
+
+    def __repr__(self) -> str:
+        return repr(self._tokens)
+
+
 @dataclass(frozen=True)
 class Translation:
     """One sentence and its translation; T pieces of the translation, S of the source, both with the closing </s>."""
 
     source: str
     text: str  # never holds the end of a line
-    source_tokens: tuple[Token, ...] = ()
-    tokens: tuple[Token, ...] = ()
+    source_tokens: Sequence[Token] = ()
+    tokens: Sequence[Token] = ()
     score: float = 0.0
     log_probability: float = 0.0
     finished: bool = True  # False when it was cut at the greatest length
@@ -96,9 +129,14 @@ class Translation:
             raise ConfigError("there is no model behind this translation: look at the one that `translate` returned.")
         return self.look_again(self)
 
+    def _repr_html_(self) -> str | None:
+        """The interactive view, for a notebook; None, which shows the plain text, where there is nothing to look at."""
+        return None if self.look_again is None or not self.tokens else self.look()._repr_html_()
+
     def __getstate__(self) -> dict[str, Any]:
         """What is pickled and copied: all but the way back to the model."""
-        return {**self.__dict__, "look_again": None}
+        found = {"source_tokens": tuple(self.source_tokens), "tokens": tuple(self.tokens)}
+        return {**self.__dict__, **found, "look_again": None}
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values for JSON, as the head of this file tells."""

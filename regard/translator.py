@@ -24,12 +24,13 @@ from regard.search import search as run_search
 from regard.search.ensemble import Ensemble
 from regard.search.forced import force
 from regard.search.hypothesis import Hypothesis
+from regard.search.shortlist import Shortlist, read_shortlist
 from regard.search.tree import BeamTree
 from regard.text.batches import collate, source_batch
 from regard.text.corpus import Pair
 from regard.text.pieces import without_surrogates
 from regard.text.tokenizer import BOS, EOS, PAD, UNK, Token, Tokenizer
-from regard.translation import Translation, one_line
+from regard.translation import LazyTokens, Translation, one_line
 
 WINDOW = 1024
 """Lines that are read ahead and sorted by length, so that sentences translated together are alike."""
@@ -79,6 +80,7 @@ class Translator:
         metrics: Mapping[str, Any] | None = None,
         device: str | torch.device = "cpu",
         name: str = "",
+        shortlist: Shortlist | None = None,
     ) -> None:
         self.device = usable_device(device)
         self.model = model.to(self.device).eval()
@@ -87,6 +89,7 @@ class Translator:
         self.target_tokenizer = target_tokenizer
         self.metrics: dict[str, Any] = dict(metrics or {})
         self.name = name or recipe.model.kind
+        self.shortlist = None if shortlist is None else shortlist.to(self.device)
 
     @classmethod
     def load(
@@ -109,6 +112,7 @@ class Translator:
             metrics=read.metrics,
             device=device,
             name=read.path.resolve().name,
+            shortlist=read_shortlist(read.path, read.source_tokenizer, read.target_tokenizer),
         )
 
     @classmethod
@@ -262,7 +266,16 @@ class Translator:
             eos=EOS,
             unk=UNK if self._says_unknown() else None,
             tree=tree,
+            shortlist=self._shortlist() if settings.shortlist else None,
         )
+
+    def _shortlist(self) -> Shortlist:
+        if self.shortlist is None:
+            raise ConfigError(
+                f"{self.name}: this model has no shortlist: make one with `regard shortlist MODEL`, "
+                "or translate without (search.shortlist = false)."
+            )
+        return self.shortlist
 
     # --- given translations ---------------------------------------------------------------------------------------
 
@@ -335,7 +348,8 @@ class Translator:
                 raise ConfigError("the reference is empty: give the translation to look at, or leave it out.")
             given = self.force(text, without_surrogates(reference), attention=False, intervention=intervention)
             return look_at(self, given, candidates=candidates, forced=True, intervention=intervention)
-        settings = self.search_settings(search, beam=beam)
+        # every piece may be a candidate here, so there is no shortlist
+        settings = changed_settings(self.search_settings(search, beam=beam), {"shortlist": False})
         if tree and settings.sample:
             raise ConfigError("a sampled translation has no beam: look at it without the tree.")
         job = _Job(0, text, self.source_tokenizer.encode(text), self._prefix(prefix))
@@ -389,12 +403,12 @@ class Translator:
         intervention: Intervention | None = None,
     ) -> Translation:
         look = partial(look_at, self, intervention=intervention)
-        source_tokens = self.source_tokenizer.tokens(source)
+        source_tokens = LazyTokens(partial(self.source_tokenizer.tokens, source))
         built = []
         for hypothesis in hypotheses:
             unknown = _unknown_words(source, source_tokens, hypothesis) if settings.replace_unknown else []
             text = one_line(self.target_tokenizer.decode(hypothesis.ids, unknown))
-            tokens = self.target_tokenizer.decoded_tokens(hypothesis.ids, unknown)
+            tokens = LazyTokens(partial(self.target_tokenizer.decoded_tokens, hypothesis.ids, unknown))
             built.append((text, tokens, hypothesis))
         alternatives = [self._build(source, *each, look=look, source_tokens=source_tokens) for each in built[1:]]
         return self._build(source, *built[0], look=look, source_tokens=source_tokens, alternatives=tuple(alternatives))
@@ -403,11 +417,11 @@ class Translator:
         self,
         source: str,
         text: str,
-        tokens: tuple[Token, ...],
+        tokens: Sequence[Token],
         hypothesis: Hypothesis,
         *,
         look: Callable[[Translation], Look],
-        source_tokens: tuple[Token, ...] | None = None,
+        source_tokens: Sequence[Token] | None = None,
         alternatives: tuple[Translation, ...] = (),
     ) -> Translation:
         weights = hypothesis.attention

@@ -21,6 +21,8 @@ Departures from the paper:
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
@@ -122,6 +124,9 @@ class Bahdanau(Model):
 
     def project(self, hidden: Tensor, columns: Tensor | None = None) -> Tensor:
         return self.embeddings.project(hidden, columns)
+
+    def projection(self, columns: Tensor | None = None) -> Callable[[Tensor], Tensor]:
+        return self.embeddings.projection(columns)
 
     def _word_product(self, word: Tensor) -> Tensor:
         return self.cell.project(word, 0, self.embedding_size)

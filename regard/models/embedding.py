@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 import torch
 from torch import Tensor, nn
@@ -56,10 +57,15 @@ class Embeddings(nn.Module):
 
     def project(self, hidden: Tensor, columns: Tensor | None = None) -> Tensor:
         """Logits (..., V) of hidden (..., D), or only those of the vocabulary entries `columns`."""
-        if columns is None:
-            return functional.linear(hidden, self.output_weight, self.output_bias)
-        bias = None if self.output_bias is None else self.output_bias[columns]
-        return functional.linear(hidden, self.output_weight[columns], bias)
+        return self.projection(columns)(hidden)
+
+    def projection(self, columns: Tensor | None = None) -> Callable[[Tensor], Tensor]:
+        """`project` with the columns' weights taken out once."""
+        weight, bias = self.output_weight, self.output_bias
+        if columns is not None:
+            weight = weight.index_select(0, columns)
+            bias = None if bias is None else bias.index_select(0, columns)
+        return lambda hidden: functional.linear(hidden, weight, bias)
 
 
 def _table(vocabulary: int, size: int) -> nn.Embedding:

@@ -23,6 +23,8 @@ the quantised arithmetic.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
@@ -123,6 +125,9 @@ class Gnmt(Model):
 
     def project(self, hidden: Tensor, columns: Tensor | None = None) -> Tensor:
         return self.embeddings.project(hidden, columns)
+
+    def projection(self, columns: Tensor | None = None) -> Callable[[Tensor], Tensor]:
+        return self.embeddings.projection(columns)
 
     def _bottom_and_attention(
         self, words: Tensor, memory: Memory, intervention: Intervention | None

@@ -23,6 +23,8 @@ Departures from the paper:
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
@@ -176,6 +178,9 @@ class Luong(Model):
 
     def project(self, hidden: Tensor, columns: Tensor | None = None) -> Tensor:
         return self.embeddings.project(hidden, columns)
+
+    def projection(self, columns: Tensor | None = None) -> Callable[[Tensor], Tensor]:
+        return self.embeddings.projection(columns)
 
     def _attentional(self, context: Tensor, query: Tensor, products: Products) -> Tensor:
         joined = torch.cat([context, query], -1)

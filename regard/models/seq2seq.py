@@ -19,6 +19,8 @@ Departures from the papers:
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
@@ -120,6 +122,9 @@ class Seq2Seq(Model):
 
     def project(self, hidden: Tensor, columns: Tensor | None = None) -> Tensor:
         return self.embeddings.project(hidden, columns)
+
+    def projection(self, columns: Tensor | None = None) -> Callable[[Tensor], Tensor]:
+        return self.embeddings.projection(columns)
 
     def _drop(self, hidden: Tensor) -> Tensor:
         return functional.dropout(hidden, self.dropout, self.training)

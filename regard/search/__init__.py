@@ -19,6 +19,7 @@ from regard.search.decoding import Decoding, Request
 from regard.search.greedy import greedy_search
 from regard.search.hypothesis import Hypothesis
 from regard.search.sampling import sample
+from regard.search.shortlist import Shortlist
 from regard.search.tree import BeamTree
 
 __all__ = ["Hypothesis", "search"]
@@ -41,13 +42,15 @@ def search(
     eos: int = 3,
     unk: int | None = None,
     tree: BeamTree | None = None,
+    shortlist: Shortlist | None = None,
 ) -> list[list[Hypothesis]]:
     """Translate source (B, S): for each sentence its hypotheses, never none, best first (draws: as drawn).
 
     `prefix` (B, P), padded with `pad`, forces how each translation begins. `attention` and `candidates` record the
     weights and the likeliest tokens of each step. `indices` number the sentences for sampling. With `unk`, what
     each token attended to is noted for the replacement of unknown words, where the model has attention. `tree` notes
-    what a beam search of one sentence keeps, drops and finishes.
+    what a beam search of one sentence keeps, drops and finishes. With a `shortlist`, only its pieces are scored, and
+    probabilities are those among them.
     The model should be in evaluation mode; PAD and BOS are never produced; log-probabilities are its own.
     """
     if source.size(0) == 0:
@@ -64,6 +67,7 @@ def search(
         intervention=intervention,
         indices=indices,
         tree=tree,
+        columns=None if shortlist is None else shortlist.columns(source, prefix),
     )
     decoding = Decoding(model, source, source_mask, request)
     if settings.sample:

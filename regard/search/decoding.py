@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
@@ -34,6 +34,7 @@ class Request:
     intervention: Intervention | None = None
     indices: Sequence[int] = ()  # numbers of the sentences, which sampling's draws follow from
     tree: BeamTree | None = None  # let it grow with the beam of the one sentence
+    columns: Tensor | None = None  # (C,) the only pieces to score, rising, the special ones first
 
 
 @dataclass(frozen=True)
@@ -45,7 +46,10 @@ class Scores:
 
 
 class Decoding:
-    """The sentences that are still being translated; B shrinks, N = B · rows of a sentence."""
+    """The sentences that are still being translated; B shrinks, N = B · rows of a sentence.
+
+    With a shortlist, V is the number of its columns, and tokens are places among them until the hypotheses are read.
+    """
 
     def __init__(self, model: Model, source: Tensor, source_mask: Tensor | None, request: Request) -> None:
         self.model = model
@@ -58,7 +62,9 @@ class Decoding:
         device = self.memory.mask.device
         self.sentence = torch.arange(self.memory.sentences, device=device)  # (B,) rows of the whole batch
         self.token = torch.full((self.memory.sentences,), request.bos, device=device)  # (N,)
-        self.limits = limits_of(self.memory.lengths, request.settings, request.prefix, request.pad)
+        self.columns = request.columns
+        self.limits = limits_of(self.memory.lengths, request.settings, self._places(request.prefix), request.pad)
+        self._project = model.projection(self.columns)
         self.position = 0
         self.record = Record()
         self.coverage: Tensor | None = None  # (N, S) attention that each source position got, if it is penalised
@@ -75,14 +81,14 @@ class Decoding:
         """Run the model one step and forbid what may not come."""
         request, settings = self.request, self.request.settings
         step = self.model.step(
-            self.token,
+            self.token if self.columns is None else self.columns[self.token],
             self.state,
             self.memory,
             attention=request.attention or settings.coverage_penalty > 0 or request.unk is not None,
             intervention=request.intervention,
         )
         self.state = step.state
-        logits = self.model.project(step.hidden)
+        logits = self._project(step.hidden)
         if logits.dtype in (torch.float16, torch.bfloat16):
             logits = logits.float()
         normaliser = logits.logsumexp(-1)
@@ -135,9 +141,26 @@ class Decoding:
     def hypotheses(self, endings: Sequence[Sequence[Ending]]) -> list[list[Hypothesis]]:
         """The hypotheses that end so, by sentence of the whole batch."""
         alpha = self.request.settings.length_penalty
+        return [self._named(found) for found in self.record.read(endings, self.all_memory, self.model, alpha)]
+
+    def _places(self, tokens: Tensor | None) -> Tensor | None:
+        """Tokens as places among the columns."""
+        if tokens is None or self.columns is None:
+            return tokens
+        return torch.searchsorted(self.columns, tokens)
+
+    def _named(self, hypotheses: list[Hypothesis]) -> list[Hypothesis]:
+        """Hypotheses in tokens again, instead of places among the columns."""
+        if self.columns is None:
+            return hypotheses
+        token = self.columns.tolist()
         return [
-            self.record.read(ends, sentence, self.all_memory, self.model, alpha)
-            for sentence, ends in enumerate(endings)
+            replace(
+                each,
+                ids=tuple(token[place] for place in each.ids),
+                candidates=tuple(tuple((token[place], share) for place, share in step) for step in each.candidates),
+            )
+            for each in hypotheses
         ]
 
     def _see(self, attention: Attention | None, logits: Tensor, normaliser: Tensor) -> None:
