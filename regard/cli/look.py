@@ -11,8 +11,7 @@ if TYPE_CHECKING:
     from regard.look.maps import Choice
     from regard.look.record import Look
 
-PICTURES = ("png", "svg", "pdf")
-FORMATS = (*PICTURES, "gif", "html")
+FORMATS = ("png", "svg", "pdf", "gif", "html")
 
 
 def look(
@@ -123,8 +122,8 @@ def _check(given: list[str], references: list[str], prefix: str | None, output: 
         raise ConfigError(f"{len(given)} sentences but {len(references)} references: give one for each, or none.")
     if references and prefix:
         raise ConfigError("--reference is the whole translation: leave --prefix out.")
-    if len(given) > 1 and (over_time or (output is not None and output.suffix[1:].lower() not in PICTURES)):
-        raise ConfigError("one sentence at a time, please: only .png, .svg and .pdf show several on a sheet.")
+    if len(given) > 1 and (over_time or (output is not None and output.suffix.lower() == ".gif")):
+        raise ConfigError("one sentence at a time, please: only pictures and pages show several.")
 
 
 def _looks(
@@ -176,7 +175,7 @@ def _draw(
     if form == "html":
         from regard.look.html import render_html
 
-        write_picture(output, render_html(first).encode())
+        write_picture(output, render_html(looks, title=title).encode())
     elif first.over_time is not None:
         from regard.look.over_time import save_over_time
 

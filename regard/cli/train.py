@@ -85,8 +85,9 @@ def train(
         list[str] | None,
         typer.Option(
             "--watch-sentence",
-            metavar="SENTENCE [||| REFERENCE]",
-            help="Keep this sentence's attention at each validation, for `regard look --over-time`; may be repeated.",
+            metavar="TEXT",
+            help="Keep the attention of this sentence, or `sentence ||| reference`, at each validation, for "
+            "`regard look --over-time`; may be repeated.",
             show_default=False,
         ),
     ] = None,

@@ -170,6 +170,12 @@ class Look(_Part):
         """The record as one line."""
         return json.dumps(self.to_dict(), ensure_ascii=False, allow_nan=False)
 
+    def _repr_html_(self) -> str:
+        """The interactive view, for a notebook; it works offline."""
+        from regard.look.html import notebook_html
+
+        return notebook_html(self)
+
     @classmethod
     def from_dict(cls, values: dict[str, Any]) -> Look:
         """The look that `to_dict` wrote."""

@@ -54,8 +54,9 @@ def black_cat() -> Look:
 
 def translator_of(model: dict[str, Any], seed: int = 1) -> Translator:
     """An untrained model of few numbers, with weights large enough for its attention to differ."""
+    sizes = {"hidden_size": 12} if model["kind"] == "transformer" else {"embedding_size": 8, "hidden_size": 12}
     table = {
-        "model": {"embedding_size": 8, "hidden_size": 12, **model},
+        "model": {**sizes, **model},
         "text": {"vocabulary_size": 320, "joint": True, "min_frequency": 1},
         "training": {"updates": 1},
         "search": {"beam": 3, "max_length_extra": 4, "max_length_ratio": 1.0},

@@ -28,6 +28,7 @@ KINDS: list[dict[str, Any]] = [
     {"kind": "luong", "window": "local-m", "window_size": 1},
     {"kind": "luong", "window": "local-p", "window_size": 2},
     {"kind": "gnmt"},
+    {"kind": "transformer", "encoder_layers": 1, "decoder_layers": 2, "heads": 2, "feedforward_size": 16},
 ]
 
 
@@ -64,7 +65,7 @@ def test_every_architecture_gives_a_record_that_agrees_with_its_translation(mode
     assert Look.from_dict(json.loads(look.to_json())) == look
 
 
-@pytest.mark.parametrize("model", KINDS[2:], ids=lambda model: "-".join(map(str, model.values())))
+@pytest.mark.parametrize("model", KINDS[2:-1], ids=lambda model: "-".join(map(str, model.values())))
 def test_the_arithmetic_of_each_step_is_that_of_attention(model: dict[str, Any]) -> None:
     look = translator_of(model).look(SENTENCE, reference=REFERENCE)
     for number, step in enumerate(look.steps):
@@ -84,6 +85,23 @@ def test_the_arithmetic_of_each_step_is_that_of_attention(model: dict[str, Any])
         if trace.window is not None:
             inside = [position for position, score in enumerate(trace.scores) if score is not None]
             assert trace.window == (inside[0], inside[-1])
+
+
+def test_every_layer_and_head_of_a_transformer_is_traced() -> None:
+    look = translator_of(KINDS[-1]).look(SENTENCE, reference=REFERENCE)
+    assert {kind: (sizes.layers, sizes.heads) for kind, sizes in look.model.attention.items()} == {
+        "encoder-self": (1, 2),
+        "decoder-self": (2, 2),
+        "cross": (2, 2),
+    }
+    for number, step in enumerate(look.steps):
+        assert [(trace.layer, trace.head) for trace in step.attention] == [(0, 0), (0, 1), (1, 0), (1, 1)]
+        for trace in step.attention:
+            weights = look.attention["cross"][trace.layer][trace.head][number]
+            np.testing.assert_allclose(trace.weights, weights, atol=1e-6)
+            np.testing.assert_allclose(np.sum(trace.weighted_values, axis=0), trace.context, atol=1e-4)
+    assert np.shape(look.attention["decoder-self"]) == (2, 2, len(look.steps), len(look.steps))
+    assert np.allclose(np.triu(look.attention["decoder-self"][0][0], 1), 0)
 
 
 def test_an_ensemble_and_its_own_name(bahdanau: Translator) -> None:
