@@ -6,6 +6,7 @@ The convention for a command `name` (the example is `steps`):
 * the file holds a function `name`, whose parameters are typed in typer's manner:
   `query: Annotated[str, typer.Option(help="...")] = "10,5,10"`. The first paragraph of its docstring is the
   first thing that `regard name --help` shows;
+* a command with commands of its own (the example is `vision`) is a typer.Typer of that name instead of a function;
 * only the file of the command that was asked for is imported, and it imports torch, tokenizers and matplotlib
   inside its functions, so that `regard name --help` stays quick too;
 * results go to stdout, progress and remarks to stderr;
@@ -35,7 +36,9 @@ COMMANDS = {
     "translate": "Translate lines from stdin or files.",
     "evaluate": "BLEU, chrF, TER and alignment error rate of a model.",
     "score": "Log-probability and perplexity of given pairs.",
+    "shortlist": "Let a model translate quicker by scoring likely pieces only.",
     "look": "Draw the attention of a sentence.",
+    "vision": "Attention over images: train, evaluate, look, compare.",
     "serve": "Serve models: a page that looks inside them, and LibreTranslate's API.",
     "steps": "The five steps of attention, number by number.",
     "diagram": "Draw a model, unrolled over a short sentence.",
@@ -46,7 +49,7 @@ COMMANDS = {
 # commands that share a file with another one; all others live in the file of their own name
 SHARED_FILES = {"models": "recipes"}
 # options of type list[str] that take one or two words: `--train corpus.tsv`, `--train corpus.de corpus.en`
-PAIR_OPTIONS = {"train": ("--train", "--valid")}
+PAIR_OPTIONS = {"train": ("--train", "--valid"), "shortlist": ("--train",)}
 
 EXIT_FAULT = 1
 EXIT_USER_ERROR = 2
@@ -92,10 +95,11 @@ def build_app(wanted: str | None) -> typer.Typer:
     )
     app.callback(invoke_without_command=True)(_root)
     for name, line in COMMANDS.items():
-        if name == wanted:
-            app.command(name, short_help=line)(_load(name))
+        command = _load(name) if name == wanted else _not_loaded
+        if isinstance(command, typer.Typer):
+            app.add_typer(command, name=name, short_help=line)
         else:
-            app.command(name, short_help=line)(_not_loaded)
+            app.command(name, short_help=line)(command)
     return app
 
 
@@ -130,9 +134,9 @@ def _command_word(arguments: Sequence[str]) -> str | None:
     return next((word for word in arguments if not word.startswith("-")), None)
 
 
-def _load(name: str) -> Callable[..., None]:
+def _load(name: str) -> Callable[..., None] | typer.Typer:
     module = import_module(f"regard.cli.{SHARED_FILES.get(name, name)}")
-    command: Callable[..., None] = getattr(module, name)
+    command: Callable[..., None] | typer.Typer = getattr(module, name)
     return command
 
 

@@ -29,7 +29,7 @@ from regard.vision.images import ImageSet, Split, check_set, describe, read_imag
 Data = str | Path | ImageSet
 """A folder, toy:two-ears, or images in memory."""
 
-SPLITS: tuple[Split, ...] = ("train", "valid")
+KEPT: tuple[Split, ...] = ("train", "valid")
 
 
 @dataclass(frozen=True)
@@ -92,7 +92,7 @@ def _name(data: Data | None) -> str:
 def save_prepared(prepared: Prepared, folder: Path) -> None:
     """Write the images and, last, run.json."""
     folder.mkdir(parents=True)
-    for split in SPLITS:
+    for split in KEPT:
         images: ImageSet = getattr(prepared, split)
         np.save(folder / f"{split}.images.npy", images.images, allow_pickle=False)
         np.save(folder / f"{split}.labels.npy", images.labels, allow_pickle=False)
@@ -110,7 +110,7 @@ def load_prepared(folder: Path) -> Prepared:
     """Read it again."""
     record = read_run(folder)
     recipe = check_as(ClassifierRecipe, record["recipe"], str(folder / RUN))
-    train, valid = (_load(folder, split, record["classes"]) for split in SPLITS)
+    train, valid = (_load(folder, split, record["classes"]) for split in KEPT)
     return Prepared(recipe, train, valid, record["data"])
 
 

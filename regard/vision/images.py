@@ -31,6 +31,7 @@ from torch import Tensor
 from regard.errors import DataError
 
 Split = Literal["train", "valid", "test"]
+SPLITS: tuple[Split, ...] = ("train", "valid", "test")
 MAX_PIXELS = 50_000_000  # of one picture: 7,000 x 7,000, beyond any camera that a small network is for
 MAX_BYTES = 8 << 30  # of a whole set in memory
 IDX_NAMES: dict[Split, str] = {"train": "train", "valid": "valid", "test": "t10k"}  # the third is MNIST's name
