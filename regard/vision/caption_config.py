@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import ClassVar, Literal
 
-from pydantic import Field, model_validator
+from pydantic import Field, PositiveInt, model_validator
 
 from regard.config import AnyRecipe, LoopSettings, SearchSettings, Settings, TextSettings
 
@@ -20,7 +20,7 @@ class CaptionerSettings(Settings):
     kind: Literal["captioner"] = "captioner"
     image_size: int = Field(64, ge=8, le=1024, description="height and width to which images are brought, in pixels")
     image_channels: Literal[1, 3] = Field(3, description="1 for grey images, 3 for colour")
-    channels: tuple[int, ...] = Field(
+    channels: tuple[PositiveInt, ...] = Field(
         (32, 64, 128), min_length=1, description="of the convolutions; each one halves height and width"
     )
     coordinates: bool = Field(True, description="tell the encoder where each pixel lies (not in the paper)")
@@ -49,8 +49,6 @@ class CaptionerSettings(Settings):
                 f"image_size = {self.image_size} cannot be halved {len(self.channels)} times (once for each of "
                 "channels) into 2 x 2 cells or more: change one of them"
             )
-        if any(size < 1 or size % 8 for size in self.channels):
-            raise ValueError(f"channels = {list(self.channels)}: each must be a multiple of 8")
         return self
 
 

@@ -11,22 +11,27 @@ caption is right and whether the captioner looked at the right place.
 
 Splits: "train", "valid" and "test" share no scene. The colours and shapes of "unseen" come together in no other split,
 and all its scenes are made of them.
+
+    python -m regard.vision.scenes pictures --split unseen --count 5    writes PNG files and a TSV of their captions
 """
 
 from __future__ import annotations
 
+import argparse
+import sys
 import zlib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 from itertools import permutations, product
+from pathlib import Path
 from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
 from PIL import Image, ImageDraw
 
-from regard.errors import DataError, did_you_mean
+from regard.errors import DataError, RegardError, did_you_mean
 from regard.text.toy.phrases.korean_forms import particle
 
 Language = Literal["en", "ko"]
@@ -303,3 +308,33 @@ def _outline(shape: str) -> list[tuple[float, float]]:
 def _fitted(x: npt.NDArray[np.float64], y: npt.NDArray[np.float64]) -> list[tuple[float, float]]:
     sides = ((side - side.min()) / np.ptp(side) for side in (x, y))
     return list(zip(*(side.tolist() for side in sides), strict=True))
+
+
+# --- files --------------------------------------------------------------------------------------------------------
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Write scenes as PNG files, with a TSV of their captions."""
+    parser = argparse.ArgumentParser(prog="python -m regard.vision.scenes", description=main.__doc__)
+    parser.add_argument("folder", type=Path, help="where to write; it is made if it is not there")
+    parser.add_argument("--split", default="test", help="one of " + ", ".join(SPLITS))
+    parser.add_argument("--language", default="en", help="one of " + ", ".join(LANGUAGES))
+    parser.add_argument("--count", type=int, default=10)
+    parser.add_argument("--seed", type=int, default=0)
+    options = parser.parse_args(arguments)
+    try:
+        made = scenes(options.split, options.count, options.seed, options.language)
+    except RegardError as error:
+        print(f"regard: error: {error}", file=sys.stderr)
+        return 2
+    options.folder.mkdir(parents=True, exist_ok=True)
+    lines = []
+    for number, each in enumerate(made):
+        Image.fromarray(each.scene.image()).save(options.folder / f"{number}.png")
+        lines.append(f"{number}.png\t{each.caption}\n")
+    (options.folder / f"{options.split}.tsv").write_text("".join(lines), "utf-8")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

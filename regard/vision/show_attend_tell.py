@@ -170,8 +170,8 @@ class ShowAttendTell(Model):
 class Encoder(nn.Module):
     """Images (B, C, H, W), bytes or numbers from 0 to 1, to cells: for each of `channels` a convolution with stride 2.
 
-    All but the first have another one after them. Normalisation is over groups of channels of one image, so that an
-    image's cells do not depend on its batch.
+    All but the first have another one after them. Batch normalisation keeps a cell blind to the rest of its image, which
+    normalising each image by itself would not: what is elsewhere would then change the cell.
     """
 
     def __init__(self, settings: CaptionerSettings) -> None:
@@ -195,7 +195,7 @@ class Encoder(nn.Module):
 
 def _convolution(inputs: int, outputs: int, stride: int = 1) -> list[nn.Module]:
     convolution = nn.Conv2d(inputs, outputs, 3, stride=stride, padding=1, bias=False)
-    return [convolution, nn.GroupNorm(outputs // 8, outputs), nn.ReLU()]
+    return [convolution, nn.BatchNorm2d(outputs), nn.ReLU()]
 
 
 def _places(images: Tensor) -> Tensor:

@@ -201,7 +201,7 @@ def test_search_works_with_images():
     [
         ({"image_size": 60}, "image_size = 60 cannot be halved 3 times"),
         ({"image_size": 8}, "into 2 x 2 cells or more"),
-        ({"channels": (16, 20)}, r"channels = \[16, 20\]: each must be a multiple of 8"),
+        ({"channels": (16, 0)}, r"model.channels.1 = 0"),
     ],
 )
 def test_sizes_that_do_not_fit_are_told(changes, message):
