@@ -23,11 +23,12 @@ class Rows:
     @staticmethod
     def of(mask: Tensor) -> Rows:
         """The real positions of a mask (B, S)."""
+        sentences, length = mask.shape
         if bool(mask.all()):
-            return Rows(*mask.shape)
+            return Rows(sentences, length)
         flat = mask.flatten()
         row = (flat.cumsum(0) - 1).clamp_(min=0)
-        return Rows(*mask.shape, flat.nonzero().squeeze(1), row, (~flat).nonzero().squeeze(1))
+        return Rows(sentences, length, flat.nonzero().squeeze(1), row, (~flat).nonzero().squeeze(1))
 
     def take(self, padded: Tensor) -> Tensor:
         """The real rows (n, F) of padded ones (B, S, F)."""
