@@ -71,7 +71,7 @@ class Guard:
             body = await self._admit(scope, receive)
             await self._app(scope, _replayed(body, receive), guarded_send)
         except ApiError as error:
-            await _refuse(error, receive, guarded_send)
+            await refuse(error, receive, guarded_send)
         except asyncio.IncompleteReadError:  # the client went while it was sending
             pass
         finally:
@@ -144,7 +144,7 @@ def _replayed(body: bytes, receive: Receive) -> Receive:
     return replay
 
 
-async def _refuse(error: ApiError, receive: Receive, send: Send) -> None:
+async def refuse(error: ApiError, receive: Receive, send: Send) -> None:
     """Answer at once; then let a client that is still sending come to read it, and close."""
     body = json.dumps({"error": error.message}).encode()
     headers = {"content-type": "application/json", "content-length": str(len(body)), "connection": "close"}

@@ -8,7 +8,7 @@ from urllib.parse import parse_qs
 
 from fastapi import APIRouter, Request
 from fastapi.responses import JSONResponse
-from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError, WithJsonSchema
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstraints, ValidationError, WithJsonSchema
 
 from regard.serve.errors import ApiError
 from regard.serve.languages import Detected, detect, name_of
@@ -19,8 +19,21 @@ from regard.serve.service import Service
 
 AUTO = "auto"
 
-Text = Annotated[str, StringConstraints(strict=True)]
-Code = Annotated[str, StringConstraints(strict=True, min_length=1, max_length=20)]
+
+def _whole(text: str) -> str:
+    """Refuse half a character: JSON can spell a lone surrogate, and UTF-8 cannot."""
+    if any("\ud800" <= character <= "\udfff" for character in text):
+        raise ValueError("holds a lone surrogate, which is no character")
+    return text
+
+
+Text = Annotated[str, StringConstraints(strict=True), AfterValidator(_whole)]
+Filled = Annotated[Text, StringConstraints(min_length=1)]
+Code = Annotated[Text, StringConstraints(min_length=1, max_length=20)]
+
+# clients may send null, and forms cannot
+_OPTIONAL = WithJsonSchema({"type": "string"})
+_FORMAT = WithJsonSchema({"type": "string", "enum": ["text", "html"]})
 
 
 class Body(BaseModel):
@@ -28,16 +41,18 @@ class Body(BaseModel):
 
     model_config = ConfigDict(extra="ignore", frozen=True)
 
-    api_key: str | None = Field(None, description="where the server needs one")
+    api_key: Annotated[Text | None, _OPTIONAL] = Field(None, description="where the server needs one")
 
 
 class TranslateRequest(Body):
     """A text, or several, to translate."""
 
-    q: Text | list[Text] = Field(description="the text, or a list of texts")
+    q: Filled | Annotated[list[Text], Field(min_length=1)] = Field(description="the text, or a list of texts")
     source: Code = Field(description='code of the source language, or "auto"')
     target: Code = Field(description="code of the target language")
-    format: Literal["text", "html"] | None = Field(None, description="what q is written in; text unless said")
+    format: Annotated[Literal["text", "html"] | None, _FORMAT] = Field(
+        None, description="what q is written in; text unless said"
+    )
     alternatives: Annotated[int, WithJsonSchema({"type": "integer", "minimum": 0})] = Field(
         0, description="further translations wanted"
     )
@@ -46,7 +61,7 @@ class TranslateRequest(Body):
 class DetectRequest(Body):
     """A text whose language is asked for."""
 
-    q: Text = Field(description="the text")
+    q: Filled = Field(description="the text")
 
 
 class DetectedLanguage(BaseModel):
@@ -119,12 +134,18 @@ def errors(*statuses: int) -> dict[int | str, dict[str, Any]]:
 def libre_routes(service: Service) -> APIRouter:
     """The endpoints of LibreTranslate."""
     router = APIRouter(tags=["LibreTranslate"])
+    sources = service.models.sources
 
     @router.post(
         "/translate",
         response_model=TranslateResponse,
         responses=errors(400, 403, 429, 503),
-        openapi_extra=_documented(TranslateRequest),
+        openapi_extra=_documented(
+            TranslateRequest,
+            source={"enum": [AUTO, *sources]},
+            target={"enum": sorted({target for targets in sources.values() for target in targets})},
+            alternatives={"maximum": service.settings.max_alternatives},
+        ),
     )
     async def translate(request: Request) -> JSONResponse:
         """Translate a text, or each of several; JSON or a form."""
@@ -142,18 +163,13 @@ def libre_routes(service: Service) -> APIRouter:
         """Which of the source languages a text is written in."""
         asked = await read_body(request, DetectRequest)
         service.admit(request, asked.api_key)
-        if not asked.q:
-            _missing("q")
         service.check_size([asked.q])
         return JSONResponse([_plain(each) for each in _detect(service, asked.q, None)])
 
     @router.get("/languages", response_model=list[Language], responses=errors())
     async def languages() -> list[dict[str, Any]]:
         """The source languages, and what each can be translated to."""
-        return [
-            {"code": code, "name": name_of(code), "targets": targets}
-            for code, targets in service.models.sources.items()
-        ]
+        return [{"code": code, "name": name_of(code), "targets": targets} for code, targets in sources.items()]
 
     @router.get("/health", response_model=Health, responses=errors())
     async def health() -> Health:
@@ -170,8 +186,6 @@ def libre_routes(service: Service) -> APIRouter:
 
 async def _translate(service: Service, asked: TranslateRequest) -> dict[str, Any]:
     texts = asked.q if isinstance(asked.q, list) else [asked.q]
-    if not asked.q:
-        _missing("q")
     most = service.settings.max_alternatives
     if asked.alternatives > most:
         raise ApiError(413, f"Invalid request: alternatives parameter must be <= {most}")
@@ -219,11 +233,10 @@ def _detect(service: Service, text: str, among: list[str] | None) -> list[Detect
         code: [model.translator.source_tokenizer for model in service.models if model.languages.source == code]
         for code in codes
     }
-    found = detect(text, vocabularies) if len(codes) > 1 else []
-    if not found or found[0].confidence == found[-1].confidence:
+    if len({frozenset(tokenizers) for tokenizers in vocabularies.values()}) < len(codes) or len(codes) < 2:
         served = ", ".join(codes)
         raise ApiError(501, f"the models served ({served}) cannot tell languages apart: name the source language")
-    return found
+    return detect(text, vocabularies)
 
 
 def _plain(detected: Detected) -> dict[str, Any]:
@@ -262,9 +275,10 @@ async def read_body(request: Request, kind: type[Asked]) -> Asked:
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=False)[0]
         name = str(first["loc"][0]) if first["loc"] else "body"
-        if first["type"] == "missing":
-            _missing(name)
-        raise ApiError(400, f"Invalid request: {name}: {first['msg']}") from None
+        if first["type"] in ("missing", "string_too_short", "too_short"):
+            raise ApiError(400, f"Invalid request: missing {name} parameter") from None
+        message = first["msg"].removeprefix("Value error, ")
+        raise ApiError(400, f"Invalid request: {name}: {message}") from None
 
 
 def _json(raw: bytes) -> dict[str, Any]:
@@ -293,12 +307,15 @@ def _form(raw: bytes) -> dict[str, Any]:
     return table
 
 
-def _missing(name: str) -> NoReturn:
-    raise ApiError(400, f"Invalid request: missing {name} parameter")
-
-
-def _documented(kind: type[Body]) -> dict[str, Any]:
-    """The request body of an endpoint that reads JSON and forms, for the OpenAPI document."""
+def _documented(kind: type[Body], **known: dict[str, Any]) -> dict[str, Any]:
+    """The request body of an endpoint that reads JSON and forms, for the OpenAPI document; `known` narrows fields."""
     schema = kind.model_json_schema()
-    content = {media: {"schema": schema} for media in ("application/json", "application/x-www-form-urlencoded")}
+    for name, further in known.items():
+        schema["properties"][name] |= further
+    # a form has one text; it may be given again, but that is no JSON schema's to say
+    form = schema | {"properties": schema["properties"] | {"q": {"type": "string", "minLength": 1}}}
+    content = {
+        "application/json": {"schema": schema},
+        "application/x-www-form-urlencoded": {"schema": form},
+    }
     return {"requestBody": {"required": True, "content": content}}

@@ -159,10 +159,8 @@ def own_routes(service: Service) -> APIRouter:
         model = find(service, asked.model)
         service.check_size([asked.text])
         spoken = service.queue.stream(lambda: stream_text(model.translator, asked.text))
-        try:
-            first = await anext(spoken)  # a full queue is refused with its status, before anything is sent
-        except StopAsyncIteration:  # pragma: no cover - the end is always told
-            raise AssertionError("a stream tells at least its end") from None
+        # a full queue is refused with its status, before anything is sent
+        first = await service.wait(request, _first(spoken))
         return StreamingResponse(_events(service, first, spoken), media_type="text/event-stream")
 
     return router
@@ -234,6 +232,10 @@ def _looker(model: ServedModel, asked: LookRequest) -> Callable[[], bytes]:
         return json.dumps(record, ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode()
 
     return look
+
+
+async def _first(spoken: AsyncGenerator[Spoken, None]) -> Spoken:
+    return await anext(spoken)
 
 
 async def _events(service: Service, first: Spoken, spoken: AsyncGenerator[Spoken, None]) -> AsyncIterator[str]:

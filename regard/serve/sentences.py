@@ -25,6 +25,7 @@ _SHORT_WORDS = frozenset(_ABBREVIATIONS.split())
 
 # a mark that ends a sentence, with the quotation marks and brackets that close after it
 _END = re.compile(r"""(?P<mark>[.!?…]+)["'”’»)\]]*(?P<space>\s+)|[。！？｡]+[」』”’）)\]]*(?P<no_space>\s*)""")
+_MARKS = frozenset(",;:.!?…，、；：。！？)]»”’")
 _CLAUSE_END = re.compile(r"[,;:，、；：]\s*")
 
 PLACEHOLDER = re.compile(
@@ -120,12 +121,15 @@ def _spaced(text: str) -> Iterator[Part]:
 
 
 def around_placeholders(sentence: str) -> list[Part]:
-    """The sentence cut around its placeholders, which are kept."""
+    """The sentence cut around its placeholders, which are kept with the marks that follow them."""
     parts: list[Part] = []
     start = 0
     for found in PLACEHOLDER.finditer(sentence):
         parts += [*_spaced(sentence[start : found.start()]), Part(found.group(), False)]
         start = found.end()
+        while start < len(sentence) and sentence[start] in _MARKS:
+            parts.append(Part(sentence[start], False))
+            start += 1
     parts += _spaced(sentence[start:])
     return [part for part in parts if part.text]
 

@@ -1,0 +1,128 @@
+"""A server for tests: a tiny model whose translations are the sentences in capitals, on a free port."""
+
+from __future__ import annotations
+
+import contextlib
+import http.client
+import json
+import threading
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+
+from regard.config import check_recipe
+from regard.models import build_model
+from regard.serve.app import build_app
+from regard.serve.languages import Languages
+from regard.serve.models import ServedModel, ServedModels
+from regard.serve.server import build_server, listen
+from regard.serve.settings import ServeSettings
+from regard.text.tokenizer import Tokenizer
+from regard.translation import Translation
+from regard.translator import Translator
+
+ENGLISH = ["the small house", "a green tree stands here", "the cat saw a small dog", "here is the house"] * 3
+GERMAN = ["das kleine haus", "ein grüner baum steht hier", "die katze sah einen kleinen hund", "hier ist das haus"] * 3
+
+
+class Shouting(Translator):
+    """Translates into capitals, keeps account of its batches, and waits while its door is shut."""
+
+    def prepare(self) -> None:
+        self.batches: list[list[str]] = []
+        self.door = threading.Event()
+        self.door.set()
+        self.entered = threading.Event()
+
+    def translate_lines(self, lines: Iterable[str], **options: Any) -> Iterator[Translation]:
+        if options.get("attention"):
+            return super().translate_lines(lines, **options)
+        return self._shout(list(lines), options)
+
+    def _shout(self, lines: list[str], options: dict[str, Any]) -> Iterator[Translation]:
+        self.batches.append(lines)
+        self.entered.set()
+        assert self.door.wait(20)
+        if any("poison" in line for line in lines):
+            raise RuntimeError("poisoned")
+        n_best = options["search"].n_best
+        for line in lines:
+            further = tuple(Translation(line, line.upper() + "!" * number) for number in range(1, n_best))
+            yield Translation(line, line.upper(), alternatives=further)
+
+
+def tiny(lines: list[str] = ENGLISH, kind: str = "bahdanau", shouting: bool = True) -> Any:
+    """An untrained model of a few hundred weights."""
+    recipe = check_recipe(
+        {
+            "model": {"kind": kind, "hidden_size": 12, "embedding_size": 8},
+            "text": {"tokenizer": "bpe", "vocabulary_size": 300, "min_frequency": 1},
+            "training": {"updates": 1},
+            "search": {"max_length_extra": 4, "max_length_ratio": 1.0},
+        },
+        "test",
+    )
+    tokenizer = Tokenizer.train(lines, recipe.text)
+    torch.manual_seed(1)
+    model = build_model(recipe.model, tokenizer.size, tokenizer.size)
+    found = (Shouting if shouting else Translator)(model, recipe, tokenizer, tokenizer)
+    if shouting:
+        found.prepare()
+    return found
+
+
+def served(translator: Translator, name: str = "tiny", source: str = "en", target: str = "de") -> ServedModel:
+    return ServedModel(name, translator, Languages(source, target))
+
+
+@dataclass
+class Running:
+    """A server on a free port."""
+
+    port: int
+    server: Any
+    open: list[http.client.HTTPConnection] = field(default_factory=list)
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.port}"
+
+    def ask(
+        self, path: str, body: Any = None, headers: dict[str, str] | None = None, method: str | None = None
+    ) -> tuple[int, Any, dict[str, str]]:
+        """Status, body (parsed if it is JSON) and headers of an answer."""
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=20)
+        raw = body if isinstance(body, bytes | str) or body is None else json.dumps(body)
+        sent = {"Content-Type": "application/json"} if raw is not None else {}
+        with contextlib.closing(connection):
+            connection.request(method or ("GET" if raw is None else "POST"), path, raw, sent | (headers or {}))
+            response = connection.getresponse()
+            content = response.read()
+        is_json = response.headers.get_content_type() == "application/json"
+        return response.status, json.loads(content) if is_json else content, dict(response.headers.items())
+
+    def translate(self, q: Any, **further: Any) -> tuple[int, Any, dict[str, str]]:
+        return self.ask("/translate", {"q": q, "source": "en", "target": "de", **further})
+
+
+@contextlib.contextmanager
+def running(
+    models: list[ServedModel], settings: ServeSettings | None = None, keys: Iterable[str] = ()
+) -> Iterator[Running]:
+    """The server of some models, while the block runs."""
+    settings = settings or ServeSettings()
+    started = threading.Event()
+    with listen("127.0.0.1", 0) as listening:
+        server = build_server(build_app(ServedModels(models), settings, keys), settings, started.set)
+        thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]}, daemon=True)
+        port = listening.getsockname()[1]
+        thread.start()
+        assert started.wait(20)
+        try:
+            yield Running(port, server)
+        finally:
+            server.should_exit = True
+            thread.join(20)
+            assert not thread.is_alive()

@@ -1,0 +1,48 @@
+"""schemathesis reads the OpenAPI document and asks whatever it allows, and much that it does not."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from serve_help import GERMAN, running, served, tiny
+
+from regard.serve.settings import ServeSettings
+
+ENDPOINTS = [
+    *("POST /translate", "POST /detect", "GET /languages", "GET /health", "GET /frontend/settings"),
+    *("GET /api/models", "POST /api/look", "POST /api/translate/stream", "GET /metrics"),
+]
+patiently = settings(max_examples=20, derandomize=True, deadline=None, suppress_health_check=list(HealthCheck))
+
+
+@pytest.fixture(scope="module")
+def operations() -> Iterator[dict[str, Any]]:
+    import schemathesis
+
+    models = [served(tiny()), served(tiny(GERMAN), "other", "de", "de")]  # every source has the same target
+    with running(models, ServeSettings(max_characters=500)) as server:
+        document = schemathesis.openapi.from_url(f"{server.url}/openapi.json")
+        yield {found.ok().label: found.ok() for found in document.get_all_operations()}
+
+
+def test_every_endpoint_is_told_of(operations: dict[str, Any]) -> None:
+    assert sorted(operations) == sorted(ENDPOINTS)
+
+
+@pytest.mark.parametrize("mode", ["positive", "negative"])
+@pytest.mark.parametrize("endpoint", ENDPOINTS)
+def test_every_answer_is_one_that_the_document_tells_of(operations: dict[str, Any], endpoint: str, mode: str) -> None:
+    from schemathesis import GenerationMode
+
+    if mode == "negative" and endpoint.startswith("GET"):
+        pytest.skip("nothing to get wrong")
+
+    @given(operations[endpoint].as_strategy(generation_mode=GenerationMode(mode)))
+    @patiently
+    def ask(case: Any) -> None:
+        case.call_and_validate()
+
+    ask()

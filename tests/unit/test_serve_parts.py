@@ -1,0 +1,159 @@
+"""Languages, names of models, keys, hosts and pace: the parts of a server that need no HTTP."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from regard.cli.serve import read_keys
+from regard.config import TextSettings
+from regard.errors import ConfigError
+from regard.serve.errors import ApiError
+from regard.serve.guard import Guard, Keys, Pace
+from regard.serve.languages import Languages, detect, languages_of, name_of, parse_pair
+from regard.serve.metrics import Metrics
+from regard.serve.models import ServedModel, ServedModels, load_models
+from regard.serve.settings import ServeSettings
+from regard.text.tokenizer import Tokenizer
+from regard.text.toy import toy_corpus
+
+
+def trained_on(text: str) -> dict[str, object]:
+    return {"data": {"train": {"text": text}}}
+
+
+@pytest.mark.parametrize(
+    ("text", "folder", "languages"),
+    [
+        ("corpus.de, corpus.en", "model", Languages("de", "en")),
+        ("train.clean.fr.gz, train.clean.ko.gz", "de-en", Languages("fr", "ko")),
+        ("embedded corpus phrases en-fr, train, 5,000 pairs", "model", Languages("en", "fr")),
+        ("corpus.tsv", "models-de-en", Languages("de", "en")),
+        ("corpus.tsv", "my-model", Languages("und", "und")),
+        ("text.tok, text.tok", "x", Languages("und", "und")),
+        ("pairs from Python", "best", Languages("und", "und")),
+    ],
+)
+def test_a_folder_tells_its_languages(text: str, folder: str, languages: Languages) -> None:
+    assert languages_of(trained_on(text), folder) == languages
+    assert languages.known == (languages.source != "und")
+
+
+def test_pairs_and_names() -> None:
+    assert parse_pair("de-en") == Languages("de", "en")
+    assert parse_pair("german-english") is None
+    assert name_of("ko") == "Korean"
+    assert name_of("xx") == "xx"
+
+
+@pytest.fixture(scope="module")
+def vocabularies() -> dict[str, list[Tokenizer]]:
+    settings = TextSettings(vocabulary_size=800, min_frequency=1)
+    corpora = {"fr": toy_corpus("phrases", "en-fr"), "de": toy_corpus("phrases", "en-de")}
+    found = {}
+    for code, corpus in corpora.items():
+        pairs = list(corpus.generate("train", 600, seed=0))
+        found[code] = [Tokenizer.train([pair.target for pair in pairs], settings)]
+        if code == "fr":
+            found["en"] = [Tokenizer.train([pair.source for pair in pairs], settings)]
+    return found
+
+
+@pytest.mark.parametrize(("code", "pair"), [("fr", "en-fr"), ("de", "en-de"), ("en", "en-de")])
+def test_languages_are_told_apart(vocabularies: dict[str, list[Tokenizer]], code: str, pair: str) -> None:
+    lines = list(toy_corpus("phrases", pair).generate("valid", 50, seed=0))
+    texts = [item.source if code == "en" else item.target for item in lines]
+    guessed = [detect(text, vocabularies)[0] for text in texts]
+    assert sum(each.language == code for each in guessed) >= 48
+    assert all(0 <= each.confidence <= 100 for each in guessed)
+
+
+def test_a_shared_vocabulary_tells_nothing(vocabularies: dict[str, list[Tokenizer]]) -> None:
+    shared = vocabularies["de"]
+    found = detect("das haus", {"de": shared, "en": shared})
+    assert {each.confidence for each in found} == {50.0}
+
+
+# --- models -------------------------------------------------------------------------------------------------------
+
+
+def test_the_first_model_of_a_pair_translates_it() -> None:
+    first, second = (ServedModel(name, object(), Languages("de", "en")) for name in "ab")  # type: ignore[arg-type]
+    models = ServedModels([first, second, ServedModel("c", object(), Languages("en", "de"))])  # type: ignore[arg-type]
+    assert models.translating("de", "en") is first
+    assert models.translating("de", "de") is None
+    assert models.named("b") is second
+    assert models.sources == {"de": ["en"], "en": ["de"]}
+
+
+def test_two_models_of_one_name_are_refused() -> None:
+    same = ServedModel("a", object(), Languages("de", "en"))  # type: ignore[arg-type]
+    with pytest.raises(ConfigError, match="two models are called 'a'"):
+        ServedModels([same, same])
+
+
+@pytest.mark.parametrize(
+    ("argument", "languages", "message"),
+    [("=x", None, "name before = is empty"), ("x", "german", "such as de-en"), ("none/here", None, "no such model")],
+)
+def test_mistakes_in_the_arguments(argument: str, languages: str | None, message: str) -> None:
+    with pytest.raises(Exception, match=message):
+        load_models([argument], languages)
+
+
+# --- the door -----------------------------------------------------------------------------------------------------
+
+
+def test_hosts_are_addresses_or_names_of_ours() -> None:
+    guard = Guard(None, ServeSettings(allow_hosts=("translate.example.org",)), Metrics())  # type: ignore[arg-type]
+    for host in ["127.0.0.1:5000", "localhost", "LOCALHOST:80", "[::1]:5000", "[::1]", "192.168.0.7", "10.0.0.1:1"]:
+        assert guard.knows_host(host), host
+    assert guard.knows_host("Translate.Example.org:443")
+    for host in ["", "evil.example.org", "localhost.evil.org", "127.0.0.1.evil.org:5000", "a b", "[::1].evil"]:
+        assert not guard.knows_host(host), host
+
+
+def test_keys_are_checked() -> None:
+    Keys([]).check(None)
+    keys = Keys(["first", "schlüssel"])
+    keys.check("first")
+    keys.check("schlüssel")
+    for wrong in [None, "", "firs", "first ", "\ud800"]:
+        with pytest.raises(ApiError) as refusal:
+            keys.check(wrong)
+        assert refusal.value.status == 403
+
+
+def test_keys_are_read_from_a_file_or_the_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = tmp_path / "keys"
+    file.write_text("# ours\nfirst\n\n second \n")
+    assert read_keys(file) == ["first", "second"]
+    assert read_keys(None) == []
+    monkeypatch.setenv("REGARD_API_KEYS", "a, b,")
+    assert read_keys(None) == ["a", "b"]
+    file.write_text("# none\n")
+    with pytest.raises(ConfigError, match="holds no API key"):
+        read_keys(file)
+
+
+def test_a_client_that_calls_too_often_is_told_when_to_come_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = 0.0
+    monkeypatch.setattr("regard.serve.guard.time.monotonic", lambda: now)
+    pace = Pace(2)
+    pace.check("a")
+    pace.check("a")
+    pace.check("b")
+    with pytest.raises(ApiError) as refusal:
+        pace.check("a")
+    assert (refusal.value.status, refusal.value.headers) == (429, {"Retry-After": "31"})
+    now = 31.0
+    pace.check("a")
+
+
+def test_the_pace_of_endless_clients_takes_bounded_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("regard.serve.guard._MOST_CLIENTS", 10)
+    pace = Pace(5)
+    for number in range(100):
+        pace.check(str(number))
+    assert len(pace._clients) == 10
