@@ -48,6 +48,7 @@ def info(
 def describe(folder: Folder) -> dict[str, Any]:
     """Everything that can be said of a folder, ready for JSON."""
     from regard.evaluation.overlap import load_fingerprint
+    from regard.models.paths import paths
 
     weights = folder.weights()
     _check_weights(folder, weights)
@@ -61,6 +62,7 @@ def describe(folder: Folder) -> dict[str, Any]:
         "model": folder.model_class or settings.kind,
         "title": None if folder.model_class else settings.title,
         "paper": None if folder.model_class else settings.paper,
+        "paths": None if folder.model_class else paths(settings)._asdict(),
         "parameters": sum(tensor.numel() for tensor in weights.values()),
         "parameters_by_part": _by_part(weights),
         "number_types": sorted({str(tensor.dtype).removeprefix("torch.") for tensor in weights.values()}),
@@ -127,6 +129,7 @@ def _facts(folder: Folder, about: dict[str, Any]) -> dict[str, str]:
         "that is": "your own class" if folder.model_class else about["title"],
         "paper": about["paper"],
         "recipe": folder.recipe.description,
+        **_paths(about["paths"]),
         "parameters": f"{about['parameters']:,} ({', '.join(about['number_types'])})",
         "source vocabulary": f"{about['source_vocabulary']:,} {pieces}",
         "target vocabulary": f"{about['target_vocabulary']:,} {pieces}",
@@ -138,6 +141,17 @@ def _facts(folder: Folder, about: dict[str, Any]) -> dict[str, str]:
         size = _size(about["training_bytes"])
         facts["training state"] = f"{size} more: `regard train --resume {folder.path}` goes on"
     return {name: fact for name, fact in facts.items() if fact}
+
+
+def _paths(paths: dict[str, str] | None) -> dict[str, str]:
+    """How training and translating go; looking always takes the readable path."""
+    if paths is None:
+        return {}
+    return {
+        "training, encoder": paths["encoder"],
+        "training, decoder": paths["decoder"],
+        "translating": f"encoder as above; decoder {paths['translating']}",
+    }
 
 
 def _overlap(known: int | None) -> str:

@@ -61,6 +61,9 @@ def test_says_what_the_folder_holds(capsys, folder):
     assert rows["model"] == "bahdanau"
     assert rows["paper"] == "Bahdanau et al. 2015"
     assert rows["parameters"].endswith("(float32)")
+    assert rows["training, encoder"].startswith("fast: a layer at a time")
+    assert rows["training, decoder"] == "readable: word by word"
+    assert rows["translating"] == "encoder as above; decoder readable: word by word"
     assert rows["source vocabulary"] == "7 word pieces"
     assert rows["overlap check"].startswith("against 2 distinct")
     assert rows["train"] == "news.en, news.fr: pairs 1,234, skipped empty 5"

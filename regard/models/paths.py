@@ -1,0 +1,44 @@
+"""Which code a model runs through, for `regard info`: a fast path where there is one, the readable one otherwise."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from regard.config import BahdanauSettings, GnmtSettings, LuongSettings, ModelConfig, Seq2SeqSettings
+
+SEQUENCE = "fast: a layer at a time over whole sentences, gradients written by hand"
+STEPS = "readable: word by word"
+FUSED = "fast: fused attention, nothing computed for padding"
+READABLE_LAYERS = "readable: a layer at a time, word by word"
+
+
+class Paths(NamedTuple):
+    """What encoder and decoder do while training; and while translating, where the encoder does the same."""
+
+    encoder: str
+    decoder: str
+    translating: str = STEPS
+
+
+def paths(settings: ModelConfig) -> Paths:
+    """The paths that a model with these settings takes."""
+    match settings:
+        case Seq2SeqSettings():
+            layers = _layers(settings.cell, settings.layer_norm)
+            return Paths(layers, layers if settings.context == "start" else STEPS)
+        case BahdanauSettings():
+            return Paths(_layers("gru", settings.layer_norm), STEPS)
+        case LuongSettings():
+            layers = _layers(settings.cell, settings.layer_norm)
+            at_once = settings.query == "current" and not settings.input_feeding
+            return Paths(layers, layers if at_once else STEPS)
+        case GnmtSettings():
+            layers = _layers("lstm", settings.layer_norm)
+            bottom = "" if settings.context_to == "upper" else "; the bottom layer word by word"
+            return Paths(layers, layers + bottom)
+        case _:
+            return Paths(FUSED, FUSED, f"{STEPS}, with a cache of keys and values")
+
+
+def _layers(cell: str, layer_norm: bool) -> str:
+    return READABLE_LAYERS if layer_norm or cell == "rnn" else SEQUENCE
