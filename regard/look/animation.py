@@ -18,7 +18,7 @@ from regard.look.gif import ACCENT, BLUE, RULE, WIDTH, Frame, Mark, save_gif
 from regard.look.heatmap import INK, MUTED
 from regard.look.maps import Choice
 from regard.look.pictures import check_picture_path
-from regard.look.record import Attended, Look, LookStep
+from regard.look.record import Attended, Candidate, Look, LookStep
 from regard.look.terminal import shorten
 
 LEFT, RIGHT = 132.0, WIDTH - 18.0  # of the columns
@@ -298,27 +298,31 @@ class _Scene:
         largest = max(map(abs, numbers), default=1.0) or 1.0
         columns = min(32, max(len(numbers), 1))
         cell = (RIGHT - LEFT) / columns
-        marks = [self._label(SCORES + 30, "one vector")]
+        marks = [self._label(SCORES + 70, "one vector")]
         for place, number in enumerate(numbers):
-            x, y = LEFT + place % columns * cell, SCORES - 10 + place // columns * 36
+            x, y = LEFT + place % columns * cell, SCORES + 34 + place // columns * 36
             marks.append(Mark.cell(x, y, cell, 30, share * number / largest, number, f"vector[{place}]"))
         text = f"{len(numbers)} of {self.look.dimensions.summary} numbers"
-        marks.append(Mark.text_at(LEFT, SCORES + 84, text, size=11, colour=MUTED, anchor="left"))
+        marks.append(Mark.text_at(LEFT, SCORES + 124, text, size=11, colour=MUTED, anchor="left"))
         return marks
 
     def _output(self, share: float) -> list[Mark]:
+        """The likeliest pieces; what was said stands last if it is not among them."""
+        shown = [(f"probability[{rank}]", each) for rank, each in enumerate(self.step.candidates[:CANDIDATES])]
+        if self.step.id not in {each.id for _, each in shown}:
+            own = Candidate(piece=self.step.piece, id=self.step.id, probability=self.step.probability)
+            shown = [*shown[: CANDIDATES - 1], ("said_probability", own)]
         marks = [self._label(OUTPUT + 6, "next piece")]
-        for rank, candidate in enumerate(self.step.candidates[:CANDIDATES]):
+        for rank, (what, candidate) in enumerate(shown):
             y = OUTPUT + 6 + rank * 22
             colour = ACCENT if candidate.id == self.step.id else MUTED
             label = shorten(candidate.piece.replace("▁", " ").strip() or candidate.piece, 16)
-            marks.append(
-                Mark.text_at(LEFT + 116, y, label, size=14, colour=colour, anchor="right", what=f"candidate[{rank}]")
-            )
+            place = LEFT + 116, y, label
+            marks.append(Mark.text_at(*place, size=14, colour=colour, anchor="right", what=f"candidate[{rank}]"))
             marks.append(Mark.bar(LEFT + 128, y - 7, max(1.0, 380 * share * candidate.probability), 14, colour))
             if share == 1.0:
                 x = LEFT + 128 + 380 * candidate.probability + 26
-                marks.append(Mark.number(x, y, candidate.probability, ".2f", f"probability[{rank}]", colour=colour))
+                marks.append(Mark.number(x, y, candidate.probability, ".2f", what, colour=colour))
         return marks
 
     def _said(self, *, done: bool) -> list[Mark]:

@@ -21,7 +21,7 @@ from regard.look.terminal import shorten
 
 SIGNS = LinearSegmentedColormap.from_list("regard-signs", ["#b4531a", "#f0b48a", "#f5f7fa", "#8fb8de", "#1f568f"])
 FUNNEL = "#e9eef4"
-WORD_GAP, EDGE, HEIGHT = 0.22, 0.3, 3.1  # inches
+WORD_GAP, EDGE, HEIGHT = 0.22, 0.3, 2.75  # inches
 STRIP = (1.2, 0.34)  # where the vector lies above the bottom edge, and its height
 
 
@@ -45,7 +45,7 @@ def vector_figure(
     axes.set_ylim(0, height)
     axes.set_axis_off()
     strip = (width / 2 - 2.3, width / 2 + 2.3)
-    _draw_words(axes, source, widths, 2.55, properties, strip)
+    _draw_words(axes, source, widths, 2.25, properties, strip)
     _draw_words(axes, target, widths, 0.3, properties, strip)
     _draw_strip(axes, look.fixed_vector, strip)
     said = f"one vector of {look.dimensions.summary} numbers; {len(look.fixed_vector)} of them are shown"

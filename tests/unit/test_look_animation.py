@@ -40,6 +40,8 @@ def value_at(look: Look, frame: Frame, what: str) -> float:
     if name == "vector":
         assert look.fixed_vector is not None
         return look.fixed_vector[first]
+    if name == "said_probability":
+        return step.probability
     if name == "probability":
         return step.candidates[first].probability
     trace = step.attention[0]
@@ -82,7 +84,7 @@ def test_every_number_that_is_drawn_is_that_of_the_record(model: dict[str, Any])
                 decimals = len(mark.text.partition(".")[2])
                 assert float(mark.text) == pytest.approx(expected, abs=0.51 * 10**-decimals)
     if look.fixed_vector is not None:
-        assert seen == {"vector", "probability"}
+        assert seen == {"vector", "probability", "said_probability"}
     else:
         assert seen >= {"state", "query", "score", "weight", "weighted", "context", "probability"}
     assert not {mark.text for frame in frames for mark in frame.marks} & {"nan", "-0.00", "inf"}

@@ -1,0 +1,117 @@
+"""Draw the pictures of docs/look.md: python docs/pictures.py [FOLDER].
+
+Five small models are trained on embedded corpora first, each for about a minute on one core, into FOLDER (default: a
+temporary one); those that are in FOLDER already are only drawn.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import regard
+from regard.config import Recipe, check_recipe, load_recipe
+from regard.folder import holds_model
+from regard.text.toy import toy_corpus
+
+IMAGES = Path(__file__).with_name("images")
+FRENCH, REFERENCE = "The happy child sees the small black cat.", "L'enfant heureux voit le petit chat noir."
+SHORT = "The old man sleeps."
+KOREAN = "The student reads an old book."
+SYLLABLES = "ba go da du ki"
+
+SMALL = {"embedding_size": 64, "hidden_size": 96, "dropout": 0.0}
+TRANSFORMER = {"hidden_size": 96, "encoder_layers": 2, "decoder_layers": 2, "heads": 4, "feedforward_size": 192}
+
+
+def main(folder: Path) -> None:
+    """Train what is missing, then draw everything."""
+    for name in ("en-fr", "en-ko", "local-p", "seq2seq", "transformer"):
+        train(folder, name)
+    draw(folder)
+
+
+def train(folder: Path, name: str) -> None:
+    """Train one of the models, unless it is there."""
+    if holds_model(folder / name):
+        return
+    print(f"{name}:")
+    if name in ("en-fr", "en-ko"):
+        recipe, words, corpus = phrases(), 9, toy_corpus("phrases", name)
+    else:
+        recipe, words, corpus = syllables(name), 7, toy_corpus("reverse")
+    pairs = {
+        split: [(each.source, each.target) for each in corpus.generate(split, count, max_words=words)]
+        for split, count in (("train", 20_000), ("valid", 100))
+    }
+    watch = [(FRENCH, REFERENCE)] if name == "en-fr" else []
+    regard.train(recipe, train=pairs["train"], valid=pairs["valid"], out=folder / name, threads=1, watch=watch)
+
+
+def phrases() -> Recipe:
+    """The quickstart's recipe, for fewer and shorter sentences."""
+    changes = ["epochs=none", "updates=500", "batch_tokens=500", "validate_every=50", "validation_bleu=false"]
+    changes += ["select_by=loss", "label_smoothing=0"]
+    return load_recipe(Path("quickstart"), [f"training.{change}" for change in changes])
+
+
+def syllables(name: str) -> Recipe:
+    """A small recipe for reversing syllables."""
+    models: dict[str, dict[str, Any]] = {
+        "local-p": {"kind": "luong", "layers": 1, "window": "local-p", "window_size": 2, **SMALL},
+        "seq2seq": {"kind": "seq2seq", "layers": 1, **SMALL},
+        "transformer": {"kind": "transformer", "dropout": 0.0, "tie_embeddings": "target", **TRANSFORMER},
+    }
+    table = {
+        "model": models[name],
+        "text": {"tokenizer": "word", "vocabulary_size": 200, "min_frequency": 1},
+        "training": {
+            "updates": 600,
+            "batch_tokens": 400,
+            "learning_rate": 2e-3 if name == "transformer" else 6e-3,
+            "schedule": "linear",
+            "warmup": 100,
+            "label_smoothing": 0.0,
+            "validation_bleu": False,
+            "select_by": "loss",
+        },
+    }
+    return check_recipe(table, "docs/pictures.py")
+
+
+def draw(folder: Path) -> None:
+    """Every picture, with the command that stands beside it in the page."""
+    look(folder, "en-fr", FRENCH, "--output", "look-map.png")
+    look(folder, "en-fr", FRENCH, SHORT, "--entropy", "--output", "look-sheet.png")
+    look(folder, "en-fr", FRENCH, "--steps", "3", "--output", "look-steps.gif")
+    look(folder, "en-fr", "--over-time", "--output", "look-over-time.png")
+    look(folder, "en-fr", "--over-time", "--size", "600", "--output", "look-over-time.gif")
+    look(folder, "en-ko", KOREAN, "--output", "look-korean.png")
+    look(folder, "transformer", SYLLABLES, "--kind", "cross", "--specials", "--output", "look-heads.png")
+    look(folder, "local-p", SYLLABLES, "--steps", "2", "--output", "look-local.gif")
+    look(folder, "seq2seq", SYLLABLES, "--output", "look-vector.png")
+    shown = subprocess.run(
+        [sys.executable, "-m", "regard", "look", str(folder / "en-fr"), FRENCH, "--entropy"],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    (IMAGES / "look-terminal.txt").write_text(shown.stdout, "utf-8")
+
+
+def look(folder: Path, model: str, *arguments: str) -> None:
+    """Run `regard look`, with the picture beside the others."""
+    *options, name = arguments
+    command = ["regard", "look", str(folder / model), *options, str(IMAGES / name)]
+    subprocess.run([sys.executable, "-m", *command], check=True)
+
+
+if __name__ == "__main__":
+    if len(sys.argv) > 1:
+        main(Path(sys.argv[1]))
+    else:
+        with tempfile.TemporaryDirectory() as scratch:
+            main(Path(scratch))
