@@ -5,6 +5,7 @@
     tokenizer.json        the pieces of both languages; or source.tokenizer.json and target.tokenizer.json
     metrics.json          what training measured
     README.md             a model card
+    shortlist.safetensors likely target pieces by source piece, if `regard shortlist` was run
     training.fingerprint.npy  hashes of the training sentences, for the overlap warning
     log.jsonl, training/  the log, and what `regard train --resume` needs; both may be deleted
     watch.jsonl           the sentences that were watched in training, for `regard look --over-time`
@@ -43,7 +44,8 @@ CARD = "README.md"
 JOINT = "tokenizer.json"
 SOURCE = "source.tokenizer.json"
 TARGET = "target.tokenizer.json"
-MODEL_FILES = (CONFIG, WEIGHTS, METRICS, CARD, JOINT, SOURCE, TARGET, FINGERPRINT_FILE)
+SHORTLIST = "shortlist.safetensors"
+MODEL_FILES = (CONFIG, WEIGHTS, METRICS, CARD, JOINT, SOURCE, TARGET, SHORTLIST, FINGERPRINT_FILE)
 
 RESTORE = "copy the folder again from where it came, or train it again"
 

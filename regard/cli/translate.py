@@ -52,6 +52,9 @@ def translate(
     prefix: Annotated[
         Path | None, typer.Option(help="A file with the beginning of each translation.", show_default=False)
     ] = None,
+    shortlist: Annotated[
+        bool, typer.Option("--shortlist", help="Score likely pieces only (see `regard shortlist`).")
+    ] = False,
     batch_tokens: Annotated[
         int | None, typer.Option(help="Source tokens translated together.", show_default=False)
     ] = None,
@@ -94,6 +97,7 @@ def translate(
         "top_k": top_k,
         "top_p": top_p,
         "seed": seed,
+        "shortlist": shortlist or None,
         "batch_tokens": batch_tokens,
     }
     settings = _search_settings(translator.recipe, overrides or [], flags)

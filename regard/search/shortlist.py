@@ -14,24 +14,28 @@ In a model folder it is `shortlist.safetensors`, tied to the folder's vocabulari
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 
+import numpy as np
 import torch
 from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
-from regard.errors import ModelFolderError
+from regard.errors import ConfigError, ModelFolderError
 from regard.files import write_tensors
+from regard.folder import SHORTLIST, read_folder
+from regard.text.corpus import EncodedCorpus, Ids
 from regard.text.lexicon import translation_table
 from regard.text.pieces import SPECIAL_PIECES
 from regard.text.tokenizer import EOS, Tokenizer
 
-SHORTLIST_FILE = "shortlist.safetensors"
 COMMON = 200  # frequent target pieces that are always there
 LIKELY = 40  # translations of a source piece
 MOST_PAIRS = 100_000  # sentence pairs that are read for it
+MOST_CELLS = 2**28  # source pieces · target pieces: two tables of a gigabyte
 
 
 @dataclass(frozen=True)
@@ -54,7 +58,7 @@ class Shortlist:
 
     def save(self, folder: Path) -> None:
         """Write it into a model folder."""
-        write_tensors(folder / SHORTLIST_FILE, {"common": self.common, "likely": self.likely}, {"digest": self.digest})
+        write_tensors(folder / SHORTLIST, {"common": self.common, "likely": self.likely}, {"digest": self.digest})
 
 
 def make_shortlist(
@@ -80,9 +84,45 @@ def make_shortlist(
     return Shortlist(always, rows, vocabulary_digest(source, target))
 
 
+def shortlist_folder(
+    folder: Path, text: Sequence[str] | None = None, *, common: int = COMMON, likely: int = LIKELY
+) -> Shortlist:
+    """Make the shortlist of a model folder and write it there; the text is two files, one, or what training kept."""
+    from regard.training.data import open_text
+
+    read = read_folder(folder)
+    source, target = read.source_tokenizer, read.target_tokenizer
+    if source.size * target.size > MOST_CELLS:
+        raise ConfigError(
+            f"{folder}: vocabularies of {source.size:,} and {target.size:,} pieces are too many for a shortlist, which "
+            f"needs {MOST_CELLS:,} pairs of them at most: train with a smaller text.vocabulary_size."
+        )
+    if text is None:
+        kept = folder / "training" / "train"
+        if not kept.exists():
+            raise ConfigError(f"{kept}: is gone, and with it the text: name it by --train SOURCE TARGET.")
+        pairs = [
+            (torch.from_numpy(np.array(ids)), torch.from_numpy(np.array(others)))
+            for ids, others in islice(_ids(EncodedCorpus.open(kept)), MOST_PAIRS)
+        ]
+    else:
+        given = open_text(text[0] if len(text) == 1 else (text[0], text[1]), "train")
+        lines = list(islice(given.pairs(), MOST_PAIRS))
+        sources = source.encode_many([pair.source for pair in lines])
+        targets = target.encode_many([pair.target for pair in lines])
+        pairs = [(torch.tensor(ids), torch.tensor(others)) for ids, others in zip(sources, targets, strict=True)]
+    made = make_shortlist(pairs, source, target, common=common, likely=likely)
+    made.save(folder)
+    return made
+
+
+def _ids(corpus: EncodedCorpus) -> Iterator[tuple[Ids, Ids]]:
+    return ((corpus.source_ids(index), corpus.target_ids(index)) for index in range(len(corpus)))
+
+
 def read_shortlist(folder: Path, source: Tokenizer, target: Tokenizer) -> Shortlist | None:
     """The shortlist of a model folder, if it has one."""
-    path = folder / SHORTLIST_FILE
+    path = folder / SHORTLIST
     if not path.exists():
         return None
     remedy = f"make it again with `regard shortlist {folder} --train …`, or delete it"

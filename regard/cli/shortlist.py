@@ -1,0 +1,41 @@
+"""`regard shortlist`: teach a model folder which pieces are likely for a sentence, so that it translates quicker."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+
+def shortlist(
+    model: Annotated[Path, typer.Argument(help="A model folder.", show_default=False)],
+    train: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="SOURCE [TARGET]",
+            help="The text to learn from, as for `regard train`; by default what MODEL/training keeps.",
+            show_default=False,
+        ),
+    ] = None,
+    likely: Annotated[
+        int | None, typer.Option(min=1, help="Translations kept for each source piece.", show_default=False)
+    ] = None,
+    common: Annotated[
+        int | None, typer.Option(min=0, help="Frequent target pieces that are always scored.", show_default=False)
+    ] = None,
+) -> None:
+    """Write MODEL/shortlist.safetensors: for each source piece the target pieces that are likely with it.
+
+    \b
+    regard shortlist models/de-en
+    regard translate models/de-en --shortlist < in.txt
+
+    The likely pieces are found by IBM model 1 on the training text. `--shortlist` then computes the output layer for
+    them alone, which is quicker; scores are those among these pieces. Longer lists cost speed and lose less.
+    """
+    from regard.search.shortlist import COMMON, LIKELY, shortlist_folder
+
+    made = shortlist_folder(
+        model, train, likely=LIKELY if likely is None else likely, common=COMMON if common is None else common
+    )
+    size = len(made.common)
+    typer.echo(f"wrote a shortlist into {model}: {size} pieces for every sentence, up to {made.likely.size(1)} a piece")
