@@ -234,6 +234,18 @@ class TextSettings(Settings):
     lowercase: bool = Field(False, description="lower-case all text; the case is then lost")
     min_frequency: int = Field(2, ge=1, description="pieces and words seen less often are left out")
     max_length: int = Field(128, ge=1, description="pairs with more tokens on a side are skipped, and counted")
+    source_tokenizer: Path | None = Field(
+        None,
+        description="a SentencePiece model or tokenizer.json trained elsewhere, in place of learning pieces "
+        "(joint: for both languages)",
+    )
+    target_tokenizer: Path | None = Field(None, description="the same for the target language")
+
+    @model_validator(mode="after")
+    def _one_tokenizer_if_joint(self) -> TextSettings:
+        if self.joint and self.target_tokenizer not in (None, self.source_tokenizer):
+            raise ValueError("joint = true means one tokenizer for both languages: give source_tokenizer alone")
+        return self
 
 
 class LoopSettings(Settings):

@@ -264,7 +264,7 @@ class Translator:
             pad=PAD,
             bos=BOS,
             eos=EOS,
-            unk=UNK if self._says_unknown() else None,
+            unk=UNK if self.target_tokenizer.says_unknown else None,
             tree=tree,
             shortlist=self._shortlist() if settings.shortlist else None,
         )
@@ -389,11 +389,6 @@ class Translator:
         changes: dict[str, Any] = {} if search is None or isinstance(search, SearchSettings) else dict(search)
         changes |= {name: value for name, value in (("beam", beam), ("n_best", n_best)) if value is not None}
         return changed_settings(base, changes)
-
-    def _says_unknown(self) -> bool:
-        """Whether the target vocabulary has words it cannot spell."""
-        text = self.recipe.text
-        return not (text.byte_fallback and text.tokenizer in ("bpe", "unigram"))
 
     def _translation(
         self,

@@ -37,6 +37,10 @@ from regard.text.pieces import (
 
 PAD, UNK, BOS, EOS = 0, 1, 2, 3
 
+Span = tuple[int, int]
+"""The first character and the one after the last."""
+
+_FOREIGN = re.compile(r'\s*\{\s*"regard"\s*:')
 _BYTE_PIECE = re.compile(r"<0x([0-9A-F]{2})>")
 _NEEDS_ESCAPING = re.compile(f"[{MARKER}{ESCAPE}<]")
 _ESCAPED = re.compile("|".join(map(re.escape, ESCAPES.values())))
@@ -57,6 +61,8 @@ class Token:
 class Tokenizer:
     """Pieces of one language, or of two that share them."""
 
+    says_unknown: bool  # whether some text can only be spelt <unk>
+
     def __init__(self, tokenizer_json: str) -> None:
         os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
         try:
@@ -68,6 +74,7 @@ class Tokenizer:
             self._surfaces = _surfaces(pieces, content)
             # the marker or space before the first word belongs to the pieces, not to the line
             self._leads_with_space = content["model"]["type"] != "WordLevel" or b" " in self._surfaces[UNK]
+            self.says_unknown = not content["model"].get("byte_fallback", False)
         except Exception as error:  # `tokenizers` raises bare Exceptions
             raise ModelFolderError(
                 f"Not a tokenizer that Regard wrote ({error}). Use the tokenizer.json of a model folder."
@@ -120,18 +127,22 @@ class Tokenizer:
 
     def tokens(self, text: str) -> tuple[Token, ...]:
         """The tokens of a line, one for each id of `encode`."""
-        clean = without_surrogates(text)
-        encoding = self._engine_for(clean).encode(clean)
-        if self.decode(encoding.ids) == text:
-            return self.decoded_tokens(encoding.ids)  # knows the characters of each byte piece
+        ids, offsets = self._placed(without_surrogates(text))
+        if self.decode(ids) == text:
+            return self.decoded_tokens(ids)  # knows the characters of each byte piece
         words = _Words(text)
         tokens = []
-        for number, (start, end) in zip(encoding.ids[:-1], encoding.offsets[:-1], strict=True):
+        for number, (start, end) in zip(ids[:-1], offsets[:-1], strict=True):
             if start == 0 and self._pieces[number] == MARKER and text[0] != " ":
                 end = 0  # the marker before the first word stands for no character of the line
             tokens.append(self._token(number, text, start, end, words.of(start, end)))
         tokens.append(Token(EOS, SPECIAL_PIECES[EOS], None, len(text), len(text)))
         return tuple(tokens)
+
+    def _placed(self, text: str) -> tuple[list[int], list[Span]]:
+        """The ids of a line with the characters that each stands for, EOS included."""
+        encoding = self._engine_for(text).encode(text)
+        return encoding.ids, encoding.offsets
 
     def _engine_for(self, text: str) -> tokenizers.Tokenizer:
         return self._full if _NEEDS_ESCAPING.search(text) else self._plain
@@ -144,22 +155,26 @@ class Tokenizer:
         Bytes that make no character, which a model may well produce, become U+FFFD.
         """
         raw = b"".join(self._bytes(ids, unknown)).decode("utf-8", errors="replace")
-        return _unescape(raw[1:] if self._leads_with_space and raw.startswith(" ") else raw)
+        return self._finished(raw)[0]
 
     def decoded_tokens(self, ids: Sequence[int], unknown: Sequence[str] = ()) -> tuple[Token, ...]:
         """The tokens of `decode(ids)`, one for each id; their words are those of `decode(ids).split()`."""
         parts = list(self._bytes(ids, unknown))
         raw, spans = _decode_parts(parts)
-        if self._leads_with_space and raw.startswith(" "):
-            raw, spans = raw[1:], [(max(0, start - 1), max(0, end - 1)) for start, end in spans]
-        if ESCAPE in raw:
-            spans = _unescape_spans(raw, spans)
-        text = _unescape(raw)
+        text, spans = self._finished(raw, spans)
         words = _Words(text)
         return tuple(
             self._token(number, text, start, end, words.of(start, end) if part else None)
             for number, part, (start, end) in zip(ids, parts, spans, strict=True)
         )
+
+    def _finished(self, raw: str, spans: Sequence[Span] = ()) -> tuple[str, list[Span]]:
+        """The text of the joined pieces, without the space that leads and without escapes, and spans moved with it."""
+        if self._leads_with_space and raw.startswith(" "):
+            raw, spans = raw[1:], [(max(0, start - 1), max(0, end - 1)) for start, end in spans]
+        if ESCAPE in raw:
+            spans = _unescape_spans(raw, spans)
+        return _unescape(raw), list(spans)
 
     def _token(self, number: int, text: str, start: int, end: int, word: int | None) -> Token:
         surface = text[start:end]
@@ -190,7 +205,11 @@ class Tokenizer:
     @classmethod
     def from_json(cls, text: str) -> Tokenizer:
         """The tokenizer that `to_json` wrote."""
-        return cls(text)
+        if not _FOREIGN.match(text):
+            return Tokenizer(text)
+        from regard.text.foreign import ForeignTokenizer  # which is built on this file
+
+        return ForeignTokenizer(text)
 
     def save(self, path: Path | str) -> None:
         """Write `tokenizer.json`."""
@@ -205,7 +224,7 @@ class Tokenizer:
             reason = error.strerror if isinstance(error, OSError) else "not UTF-8"
             raise ModelFolderError(f"{path}: cannot be read ({reason}). Point to a whole model folder.") from error
         try:
-            return cls(text)
+            return cls.from_json(text)
         except ModelFolderError as error:
             raise ModelFolderError(f"{path}: {error}") from error
 
@@ -256,7 +275,7 @@ def _unescape(raw: str) -> str:
     return _ESCAPED.sub(lambda found: _UNESCAPED[found.group()], raw) if ESCAPE in raw else raw
 
 
-def _unescape_spans(raw: str, spans: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
+def _unescape_spans(raw: str, spans: Sequence[Span]) -> list[Span]:
     """Spans in the escaped text as spans in the text itself; a part of an escape has the whole character."""
     place = list(range(len(raw) + 1))
     for found in _ESCAPED.finditer(raw):
@@ -265,7 +284,7 @@ def _unescape_spans(raw: str, spans: Sequence[tuple[int, int]]) -> list[tuple[in
     return [(place[start], place[end - 1] + 1 if end > start else place[end]) for start, end in spans]
 
 
-def _decode_parts(parts: Sequence[bytes]) -> tuple[str, list[tuple[int, int]]]:
+def _decode_parts(parts: Sequence[bytes]) -> tuple[str, list[Span]]:
     """The text of all parts and the characters of each; a part of a character has the whole of it."""
     decoder = codecs.getincrementaldecoder("utf-8")(errors="replace")
     text = ""

@@ -10,11 +10,12 @@ from os import PathLike, fspath
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeGuard, Union, cast
 
-from regard.config import Recipe
+from regard.config import Recipe, TextSettings
 from regard.errors import ConfigError, DataError
 from regard.evaluation.overlap import Fingerprint, fingerprint, overlap_with_fingerprint
 from regard.files import write_bytes
 from regard.text.corpus import EncodedCorpus, Pair, read_pairs
+from regard.text.foreign import read_tokenizer_file
 from regard.text.tokenizer import Tokenizer
 
 if TYPE_CHECKING:
@@ -113,13 +114,20 @@ class Tokenizers:
 
 
 def train_tokenizers(text: Text, recipe: Recipe) -> Tokenizers:
-    """Learn the pieces of both languages from the text."""
-    if recipe.text.joint:
+    """Learn the pieces of both languages from the text, unless the recipe names a tokenizer trained elsewhere."""
+    settings = recipe.text
+    if settings.joint:
         both = chain.from_iterable((pair.source, pair.target) for pair in text.pairs())
-        joint = Tokenizer.train(both, recipe.text)
+        joint = choose_tokenizer(settings.source_tokenizer, both, settings)
         return Tokenizers(joint, joint)
-    source = Tokenizer.train((pair.source for pair in text.pairs()), recipe.text)
-    return Tokenizers(source, Tokenizer.train((pair.target for pair in text.pairs()), recipe.text))
+    source = choose_tokenizer(settings.source_tokenizer, (pair.source for pair in text.pairs()), settings)
+    target = choose_tokenizer(settings.target_tokenizer, (pair.target for pair in text.pairs()), settings)
+    return Tokenizers(source, target)
+
+
+def choose_tokenizer(given: Path | None, lines: Iterable[str], settings: TextSettings) -> Tokenizer:
+    """The tokenizer in a file, or one that is learnt from the lines."""
+    return Tokenizer.train(lines, settings) if given is None else read_tokenizer_file(given)
 
 
 def read_valid(text: Text) -> list[Pair]:

@@ -24,6 +24,7 @@ from regard.process import tune_process
 from regard.search import search
 from regard.text.batches import collate
 from regard.text.tokenizer import BOS, EOS, Tokenizer
+from regard.training.data import choose_tokenizer
 from regard.training.loop import Run, seed_of
 from regard.training.loss import likelihood
 from regard.training.prepare import RUN
@@ -101,7 +102,8 @@ def _prepare(recipe: CaptionRecipe, sources: dict[str, Captioned], folder: Path,
             reporter.working(f"reading, {count:,} images")
 
         data[split] = CaptionCorpus.write(source, folder / split, recipe.model.image_size, progress)
-    tokenizer = Tokenizer.train(CaptionCorpus.open(folder / "train").texts(), recipe.text)
+    captions = CaptionCorpus.open(folder / "train").texts()
+    tokenizer = choose_tokenizer(recipe.text.target_tokenizer, captions, recipe.text)
     write_bytes(folder / JOINT, tokenizer.to_json().encode())
     write_json(folder / RUN, _run_record(recipe, data))
     task = CaptionTask.open(folder)
