@@ -1,5 +1,7 @@
 """The interactive view as one file, and in the frame of a notebook: no server, no network."""
 
+import base64
+import io
 import json
 import re
 from pathlib import Path
@@ -7,6 +9,7 @@ from typing import Any
 
 import pytest
 from page_help import MARKUP, SENTENCE
+from PIL import Image
 
 from regard.errors import DataError
 from regard.look.html import PAGE, notebook_html, render_html
@@ -36,7 +39,7 @@ def test_one_file_shows_everything_without_a_network(browser: Any, translators: 
     assert page.locator(".panel .candidate").count() == len(look.steps[0].candidates)
     assert page.locator(".leaf").count() == len(look.beam.nodes)
     page.get_by_role("button", name="Next step").click()
-    assert "Word 2" in page.locator(".at-word").inner_text()
+    assert "Step 2" in page.locator(".at-word").inner_text()
     with page.expect_download() as kept:
         page.get_by_role("button", name="Download JSON").click()
     assert Look.from_dict(json.loads(Path(kept.value.path()).read_text("utf-8"))) == look
@@ -80,6 +83,28 @@ def test_training_is_shown_as_it_went_on(browser: Any, translators: dict[str, An
     )
     assert drawn == pytest.approx([flat[0][0]] * len(drawn), abs=1e-3)
     assert seen == []
+
+
+def test_an_image_is_veiled_where_a_word_did_not_look(
+    browser: Any, translators: dict[str, Any], tmp_path: Path
+) -> None:
+    look = translators["bahdanau"].look(SENTENCE)
+    positions = len(look.source.pieces)
+    pixels = io.BytesIO()
+    Image.new("RGB", (10 * positions, 10), "white").save(pixels, "png")
+    png = base64.b64encode(pixels.getvalue()).decode()
+    image = {"width": 10 * positions, "height": 10, "rows": 1, "columns": positions, "png": png}
+    source = {"text": "", "words": [], "pieces": []}
+    path = tmp_path / "image.html"
+    path.write_text(render_html(Look.from_dict({**look.to_dict(), "image": image, "source": source})), "utf-8")
+    page, seen = opened(browser, path, "#unit=pieces")
+    page.locator(".picture .word").first.hover()
+    veils = page.locator(".veil").evaluate_all("(all) => all.map((each) => +each.getAttribute('fill-opacity'))")
+    most = max(look.alignment[0])
+    assert veils == pytest.approx([0.72 * (1 - weight / most) for weight in look.alignment[0]], abs=1e-3)
+    assert page.locator(".attention-table tbody tr").count() == positions
+    assert page.locator(".ribbons, svg.matrix").locator("visible=true").count() == 0
+    assert [each for each in seen if not each.startswith("data:")] == []
 
 
 def test_a_notebook_shows_it_in_a_frame(browser: Any, translators: dict[str, Any], tmp_path: Path) -> None:

@@ -75,6 +75,7 @@ export function vectorSize(look) {
 
 /** @param {import("./record.js").Look} look */
 function thumbnail(look) {
+  if (look.image) return null;
   if (!look.alignment) return vectorCells(look.fixed_vector ?? [], { size: 6, columns: 16, label: say("fixed_title") });
   const rows = unitsOf(look.target, "words", false);
   const columns = unitsOf(look.source, "words", false);

@@ -58,7 +58,7 @@ function choice(store, model) {
     // As the server lists them, whatever the order of the clicks.
     store.set({ chosen: models.map((each) => each.name).filter((name) => names.has(name)) });
   });
-  const known = model.source_language && model.target_language;
+  const known = [model.source_language, model.target_language].every((code) => code && code !== "und");
   const pair = known ? `${model.source_language} → ${model.target_language}` : "";
   return h("label", { class: "model" }, box, h("span", {}, h("bdi", {}, model.name), " ", h("small", {}, pair)));
 }

@@ -7,6 +7,7 @@ import { gather, headsOf, mapOf, sidesOf, unitsOf } from "./record.js";
 import { shown } from "./store.js";
 
 const THUMB = 44;
+const KINDS = ["cross", "encoder-self", "decoder-self"];
 
 /**
  * @typedef {import("./store.js").Store} Store
@@ -40,7 +41,7 @@ export function mountHeads(place, store) {
  */
 function toggles(store, look) {
   const { unit, specials, kind } = store.state;
-  const kinds = Object.keys(look.attention);
+  const kinds = KINDS.filter((name) => name in look.attention);
   return [
     group(say("pieces"), /** @type {const} */ (["words", "pieces"]).map((name) =>
       option(say(name), unit === name, `unit-${name}`, () => store.set({ unit: name })))),

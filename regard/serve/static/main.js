@@ -13,6 +13,7 @@ import { mountHeads } from "./heads.js";
 import { chooseLanguage, say } from "./language.js";
 import { readLink, writeLink } from "./link.js";
 import { mountMatrix } from "./matrix.js";
+import { mountPicture } from "./picture.js";
 import { mountPlayer } from "./player.js";
 import { mountRibbons } from "./ribbons.js";
 import { START, Store, shown } from "./store.js";
@@ -32,14 +33,14 @@ function build(page, store) {
   const form = h("section", { class: "part form", hidden: !store.state.live });
   const notice = h("p", { class: "notice", role: "status", "aria-live": "polite" });
   const cards = h("section", { class: "part", "aria-labelledby": "cards-title", hidden: true });
-  const [heads, ribbons, fixed, matrix, candidates, weight, changes, player, tree, time] = [
+  const [heads, ribbons, fixed, matrix, candidates, weight, changes, player, tree, time, picture] = [
     "heads-part", "ribbons-part", "fixed-part", "matrix-part", "panel", "panel", "panel changes", "player", "tree-part",
-    "time-part",
+    "time-part", "picture-part",
   ].map((key) => h("section", { class: `part ${key}`, hidden: true }));
   const title = h("h2", { dir: "auto" });
   const inside = h("div", { class: "inside", hidden: true },
     h("div", { class: "inside-head" }, title, keeping(store, matrix)),
-    heads, time, ribbons, fixed,
+    heads, time, picture, ribbons, fixed,
     h("div", { class: "columns" }, matrix, h("div", { class: "side" }, candidates, weight, changes)),
     player, tree);
   const note = h("p", {}, store.state.live ? say("attention_note") : say("file_note"));
@@ -49,6 +50,7 @@ function build(page, store) {
   mountCards(cards, store);
   mountHeads(heads, store);
   mountTime(time, store);
+  mountPicture(picture, store);
   mountRibbons(ribbons, store, tables);
   mountFixed(fixed, store);
   mountMatrix(matrix, store, tables);

@@ -9,8 +9,10 @@ import { changeOf } from "./store.js";
 
 const LARGEST = 38;
 const SMALLEST = 15;
+const SMALL = 20; // cells below it have smaller labels
+const LONG = 18; // sentences beyond it get the whole width
 const BAR = 46; // room for the bars of coverage
-const ASIDE = 76; // room for those of entropy and their name
+const ASIDE = 84; // room for those of entropy and their name
 const LABEL = 150; // the longest label, in pixels
 
 /** @typedef {import("./table.js").Table} Table */
@@ -31,6 +33,7 @@ export function mountMatrix(place, store, tables) {
     const table = tables.current;
     place.hidden = table === null;
     if (table === null) return;
+    place.parentElement?.classList.toggle("one-column", table.columns.length > LONG);
     hint.hidden = keys.hidden = !store.state.live;
     hint.textContent = say("matrix_hint");
     const held = scroll.contains(document.activeElement);
@@ -63,7 +66,7 @@ class Matrix {
     this.table = table;
     this.store = store;
     const longest = Math.max(0, ...table.rows.map((unit) => measure(unit.label)));
-    this.left = Math.min(longest, LABEL) + 12;
+    this.left = Math.max(Math.min(longest, LABEL), measure(say("coverage"))) + 12;
     const fits = (room - this.left - ASIDE) / Math.max(table.columns.length, 1);
     this.cell = Math.floor(clamp(fits, SMALLEST, LARGEST));
     const widest = Math.min(Math.max(0, ...table.columns.map((unit) => measure(unit.label))), LABEL);
@@ -79,7 +82,8 @@ class Matrix {
 
   draw() {
     const size = { width: this.width, height: this.height, viewBox: `0 0 ${this.width} ${this.height}` };
-    const picture = s("svg", { class: "matrix", ...size, role: "grid", "aria-label": say("matrix_label") });
+    const key = this.cell < SMALL ? "matrix fine" : "matrix";
+    const picture = s("svg", { class: key, ...size, role: "grid", "aria-label": say("matrix_label") });
     if (this.store.state.live) picture.setAttribute("aria-describedby", "matrix-hint");
     picture.append(this.columnLabels(), ...this.table.rows.map((_, t) => this.row(t)));
     picture.append(this.windows(), this.entropyBars(), this.coverageBars());

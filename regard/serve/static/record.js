@@ -12,10 +12,11 @@
  *   score: number, state: "kept" | "pruned" | "finished" | "best"}} Node
  * @typedef {{kind: string, layer: number | null, head: number | null, step: number | null,
  *   position: number | null, replace?: number | null, multiply?: number | null}} Edit
+ * @typedef {{width: number, height: number, rows: number, columns: number, png: string}} Picture
  * @typedef {{format: string, model: any, source: Side, target: Side, score: number, log_probability: number,
  *   finished: boolean, forced: boolean, prefix: number, alignment: number[][] | null,
  *   attention: Record<string, number[][][][]>, steps: Step[], shown_dimensions: number, dimensions?: any,
- *   fixed_vector: number[] | null, intervention: {ban: number[], edits: Edit[]} | null,
+ *   fixed_vector: number[] | null, image?: Picture | null, intervention: {ban: number[], edits: Edit[]} | null,
  *   beam: {nodes: Node[]} | null, over_time: any[] | null}} Look
  * @typedef {{label: string, pieces: number[], special: boolean}} Unit a word or a piece, and the pieces it is made of
  * @typedef {{kind: string, layer: number | null, head: number | null}} View which map is shown; null: not one alone
@@ -37,7 +38,7 @@ export function unitsOf(side, unit, specials) {
     if (unit === "words" && !special) units[/** @type {number} */ (piece.word)]?.pieces.push(index);
     else units.push({ label: piece.text, pieces: [index], special });
   });
-  return units.filter((each) => each.pieces.length > 0);
+  return units.filter((each) => each.pieces.length > 0).sort((one, other) => one.pieces[0] - other.pieces[0]);
 }
 
 /**
@@ -48,8 +49,17 @@ export function unitsOf(side, unit, specials) {
 export function sidesOf(look, kind) {
   return {
     rows: kind === "encoder-self" ? look.source : look.target,
-    columns: kind === "decoder-self" ? look.target : look.source,
+    columns: kind === "decoder-self" ? readSoFar(look.target) : look.source,
   };
+}
+
+/**
+ * What the decoder reads: the beginning, then each piece it has said; the last one is never read.
+ * @param {Side} target
+ * @returns {Side}
+ */
+function readSoFar(target) {
+  return { ...target, pieces: [{ text: "<s>", word: null }, ...target.pieces.slice(0, -1)] };
 }
 
 /**
@@ -133,6 +143,22 @@ export function traceAt(look, step, view) {
   const distance = (/** @type {Trace} */ trace) =>
     trace.weights.reduce((sum, weight, j) => sum + Math.abs(weight - (row[j] ?? 0)), 0);
   return near.reduce((best, trace) => (distance(trace) < distance(best) ? trace : best), near[0]);
+}
+
+/**
+ * The places that a step could look at: source pieces, or the cells of an image that got the most weight.
+ * @param {Look} look
+ * @param {Trace} trace
+ * @returns {{label: string, position: number}[]}
+ */
+export function placesOf(look, trace) {
+  if (!look.image) return look.source.pieces.map((piece, position) => ({ label: piece.text, position }));
+  const { columns } = look.image;
+  return trace.weights
+    .map((value, position) => ({ value, position }))
+    .sort((one, other) => other.value - one.value)
+    .slice(0, 12)
+    .map(({ position }) => ({ label: `${Math.floor(position / columns) + 1}, ${(position % columns) + 1}`, position }));
 }
 
 /** @param {Look} look */

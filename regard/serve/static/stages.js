@@ -3,6 +3,7 @@
 import { h, replace } from "./dom.js";
 import { say } from "./language.js";
 import { decimal, percent } from "./number.js";
+import { placesOf } from "./record.js";
 import { vectorCells } from "./vector.js";
 
 export const STAGES = /** @type {const} */ (["scores", "softmax", "values", "context", "output"]);
@@ -55,17 +56,17 @@ function table(look, trace) {
   const scale = Math.max(1e-9, ...trace.weighted_values.flat().map(Math.abs), ...trace.context.map(Math.abs));
   const local = trace.gaussian !== null && trace.gaussian !== undefined;
   const heads = [
-    h("th", { scope: "col" }, say("source_piece")),
+    h("th", { scope: "col" }, say(look.image ? "image_cell" : "source_piece")),
     h("th", { scope: "col", "data-from": 0 }, say("score")),
     h("th", { scope: "col", "data-from": 1 }, say("weight")),
     local && h("th", { scope: "col", "data-from": 1 }, say("gaussian")),
     h("th", { scope: "col", "data-from": 2 }, say("value")),
   ];
-  const rows = look.source.pieces.map((piece, j) => {
+  const rows = placesOf(look, trace).map(({ label, position: j }) => {
     const score = trace.scores[j];
     const outside = score === null || score === undefined;
     return h("tr", { class: outside ? "outside" : "" },
-      h("th", { scope: "row" }, h("bdi", {}, piece.text)),
+      h("th", { scope: "row" }, h("bdi", {}, label)),
       measured(decimal(score ?? null), outside ? 0 : 0.06 + (0.94 * (Number(score) - low)) / span, 0, "score-bar"),
       measured(decimal(trace.weights[j], 3), trace.weights[j], 1),
       local && measured(decimal(trace.gaussian?.[j] ?? 0, 3), trace.gaussian?.[j] ?? 0, 1, "score-bar"),
@@ -80,7 +81,7 @@ function table(look, trace) {
     h("td", { "data-from": 3 }, h("span", { class: "context" },
       vectorCells(trace.context, { scale, written: true, key: "context-cells" }),
       h("span", { class: "hint" }, say("context"), " ", of(trace.context.length, look.dimensions?.value)))));
-  return h("table", { class: "attention-table" },
+  return h("table", { class: local ? "attention-table local" : "attention-table" },
     h("thead", {}, h("tr", {}, heads)), h("tbody", {}, rows), h("tfoot", {}, sum));
 }
 

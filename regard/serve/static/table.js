@@ -44,7 +44,7 @@ export function followTable(store) {
  */
 function tableOf(state) {
   const look = shown(state);
-  if (look === null) return null;
+  if (look === null || look.image) return null; // an image has no words to stand beside
   const view = { kind: state.kind, layer: state.layer, head: state.head };
   const past = state.moment === null ? null : (look.over_time?.[state.moment] ?? null);
   const moment = past === null ? look : { ...look, target: past.target, alignment: past.alignment, steps: [] };
