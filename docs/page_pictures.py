@@ -1,0 +1,96 @@
+"""Take the pictures of docs/page.md in Chromium: python docs/page_pictures.py [FOLDER].
+
+The models are those of docs/pictures.py; they are trained into FOLDER (default: a temporary one) unless they are there.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlencode
+
+from pictures import FRENCH, IMAGES, KOREAN, SYLLABLES, train
+from playwright.sync_api import sync_playwright
+
+MODELS = ("en-fr", "en-ko", "transformer", "local-p", "seq2seq")
+
+
+def main(folder: Path) -> None:
+    """Train what is missing, serve it, and look at the page."""
+    for name in MODELS:
+        train(folder, name)
+    with serving(folder) as address, sync_playwright() as engine:
+        browser = engine.chromium.launch(executable_path=shutil.which("chromium"))
+        side_by_side = link(SYLLABLES, "transformer", "local-p", "seq2seq", step=1)
+        take(browser, address + side_by_side, "page-side-by-side.png", height=1180)
+        window = link(SYLLABLES, "local-p", step=1)
+        take(browser, address + window, "page-local.png", part=".columns")
+        vector = link(SYLLABLES, "seq2seq", step=1)
+        take(browser, address + vector, "page-vector.png", part=".fixed-part")
+        take(browser, address + link(FRENCH, "en-fr", step=6), "page-forbidden.png", height=1500, forbid="small")
+        take(browser, address + link(FRENCH, "en-fr", step=5), "page-player.png", part=".player")
+        take(browser, address + link(FRENCH, "en-fr", step=5, tree=1), "page-beam.png", part=".tree-part")
+        phone = {"color_scheme": "dark", "locale": "ko-KR"}
+        take(browser, address + link(KOREAN, "en-ko", step=0), "page-phone.png", width=390, height=1400, **phone)
+        browser.close()
+
+
+def link(text: str, *models: str, **state: int) -> str:
+    """The fragment that shows a sentence by these models, the first of them looked into."""
+    pairs = [("text", text), *(("model", name) for name in models), ("look", models[0])]
+    return "/#" + urlencode([*pairs, *state.items()])
+
+
+def take(
+    browser: Any,
+    address: str,
+    name: str,
+    *,
+    width: int = 1280,
+    height: int = 900,
+    part: str | None = None,
+    forbid: str | None = None,
+    **settings: str,
+) -> None:
+    """One picture: of a part of the page, or of its upper `height` pixels."""
+    context = browser.new_context(viewport={"width": width, "height": height}, **{"locale": "en-US", **settings})
+    page = context.new_page()
+    page.goto(address)
+    page.locator(".card:not([aria-busy=true])").first.wait_for()
+    page.locator(".player").wait_for()
+    if part == ".tree-part":
+        page.locator("svg.tree").wait_for()
+    if forbid is not None:
+        page.locator(f".word[title*='{forbid}']").click()
+        page.locator(".changes .chip").wait_for()
+    page.wait_for_timeout(1500)  # until everything has faded in
+    (page.locator(part) if part else page).screenshot(path=IMAGES / name)
+    context.close()
+    print(IMAGES / name)
+
+
+@contextlib.contextmanager
+def serving(folder: Path) -> Iterator[str]:
+    """The address of `regard serve` with all models."""
+    command = [sys.executable, "-m", "regard", "serve", *(str(folder / name) for name in MODELS), "--port", "0"]
+    server = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+    try:
+        assert server.stdout is not None
+        yield server.stdout.readline().split()[-1]
+    finally:
+        server.terminate()
+        server.wait()
+
+
+if __name__ == "__main__":
+    if len(sys.argv) > 1:
+        main(Path(sys.argv[1]))
+    else:
+        with tempfile.TemporaryDirectory() as scratch:
+            main(Path(scratch))
