@@ -70,6 +70,27 @@ def test_own_model_trains_and_loads_again(tmp_path: Path, monkeypatch: pytest.Mo
         regard.load(tmp_path / "model")
 
 
+def test_normalisation_tells_its_three_stories(capsys: pytest.CaptureFixture[str]):
+    example = load_example("normalisation")
+    found = example.main()
+    page = (DOCS / "normalisation.md").read_text("utf-8")
+    printed = capsys.readouterr().out
+    blocks = re.findall(r"```text\n(.*?)```", page, flags=re.DOTALL)
+    assert len(blocks) == 3
+    for label in ("batch normalisation", "layer normalisation", "a batch of one sentence"):
+        line = next(line for line in printed.splitlines() if label in line)
+        assert line in blocks[0].splitlines()
+    for line in (line for block in blocks[1:] for line in block.splitlines()):
+        assert line.split()[0] in printed  # the rows are those of the script; the last digits are the machine's
+    moved = example.batch_and_layer()
+    assert moved["batch"] > 1
+    assert moved["layer"] == 0
+    deep = {wiring: by_depth[32] for wiring, by_depth in found.items()}
+    assert deep["plain"][0] < 1e-3 < 0.5 < deep["post"][0]  # sizes
+    assert abs(deep["norm alone"][1]) < 0.05  # directions
+    assert deep["post"][1] < 0.05 < 0.15 < deep["pre"][1]
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("name", EXAMPLES.values())
 def test_example_learns_dates(name: str, tmp_path: Path):
