@@ -30,6 +30,17 @@ MODELS: dict[str, dict[str, object]] = {
     "luong-local-p": {"kind": "luong", "layers": 1, "window": "local-p", "window_size": 4},
     "luong-local-m": {"kind": "luong", "layers": 1, "window": "local-m", "window_size": 3},
     "gnmt": {"kind": "gnmt", "layers": 3, "attention_size": 64},
+    "transformer": {"kind": "transformer"},
+    "transformer-pre": {"kind": "transformer", "norm": "pre"},
+}
+RECURRENT = {"embedding_size": 64, "hidden_size": 128}
+TRANSFORMER = {
+    "hidden_size": 128,
+    "encoder_layers": 2,
+    "decoder_layers": 2,
+    "heads": 4,
+    "feedforward_size": 256,
+    "tie_embeddings": "target",
 }
 TASK = {"luong-local-m": "copy"}  # a monotonic window cannot see the other end of a sentence
 WORDS = 10  # of the longest sentence
@@ -41,13 +52,14 @@ TEST_SENTENCES = 300
 def recipe(model: dict[str, object]) -> Recipe:
     """A small recipe that learns in some minutes on one core."""
     updates = FIXED_VECTOR_UPDATES if model["kind"] == "seq2seq" else UPDATES
+    is_transformer = model["kind"] == "transformer"
     table = {
-        "model": {"embedding_size": 64, "hidden_size": 128, "dropout": 0.0, **model},
+        "model": {**(TRANSFORMER if is_transformer else RECURRENT), "dropout": 0.0, **model},
         "text": {"tokenizer": "word", "vocabulary_size": 200, "min_frequency": 1},
         "training": {
             "updates": updates,
             "batch_tokens": 1000,
-            "learning_rate": 3e-3,
+            "learning_rate": 1e-3 if is_transformer else 3e-3,
             "schedule": "linear",
             "warmup": 100,
             "label_smoothing": 0.0,
