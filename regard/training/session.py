@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
+import os
 import shutil
+import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -47,7 +50,7 @@ class Session:
     ) -> Iterator[Session]:
         """A session that leaves nothing behind if it ends before there is anything to resume."""
         try:
-            with Interrupts() as interrupts, own_random_numbers(device), _tidy(out, interrupts):
+            with only_training_in(out), Interrupts() as interrupts, own_random_numbers(device), _tidy(out, interrupts):
                 yield cls(out, device, reporter, interrupts, tensorboard)
         finally:
             reporter.close()
@@ -135,6 +138,29 @@ class Session:
 def _ends(settings: LoopSettings) -> tuple[object, ...]:
     """The settings that say when training ends."""
     return settings.updates, settings.epochs, settings.budget, settings.patience
+
+
+@contextmanager
+def only_training_in(out: Path) -> Iterator[None]:
+    """Two trainings in one folder would write over each other: the second is refused.
+
+    The lock is a file among the temporary ones, so that nothing is left in `out`; the system lets go of it even if
+    the process is killed.
+    """
+    try:
+        import fcntl
+    except ImportError:  # Windows has no such lock
+        yield
+        return
+    name = hashlib.sha256(str(out.resolve()).encode()).hexdigest()[:16]
+    with open(Path(tempfile.gettempdir()) / f"regard-{os.getuid()}-{name}.lock", "w") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise ModelFolderError(
+                f"{out}: another training is writing there now: wait for it, or choose another --out."
+            ) from None
+        yield
 
 
 @contextmanager

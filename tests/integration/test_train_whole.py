@@ -22,6 +22,7 @@ from regard.errors import ConfigError, ContractError, ModelFolderError, Training
 from regard.models import build_model
 from regard.text.corpus import Pair
 from regard.training import dry_run, loop, train
+from regard.training.session import only_training_in
 from regard.translator import Translator
 
 TRAIN, VALID = pairs(150), pairs(15, seed=1)
@@ -395,3 +396,13 @@ def test_tensorboard_is_asked_for_by_name(tmp_path: Path) -> None:
     else:
         train(recipe(), train=TRAIN, out=tmp_path / "out", progress=False, tensorboard=True)
         assert list((tmp_path / "out" / "tensorboard").iterdir())
+
+
+def test_two_trainings_cannot_write_into_one_folder(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    f = write_corpus(tmp_path)
+    words = ["train", "bahdanau", "--train", f["corpus.tsv"], "--valid", f["corpus.tsv"], "--out", str(tmp_path / "m")]
+    with only_training_in(tmp_path / "m"):
+        assert main([*words, *SET]) == 2
+        assert "another training is writing there now" in capsys.readouterr().err
+        assert not (tmp_path / "m").exists()
+    assert main([*words, *SET]) == 0
