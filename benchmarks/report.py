@@ -16,16 +16,21 @@ Row = tuple[str, str]  # side and allocator
 
 
 def write_report(path: Path, results: dict[str, Any]) -> None:
-    """Put the tables between their markers, or at the end of a file that has none."""
+    """Put the tables between their markers."""
+    write_between(path, BEGIN, END, render(results))
+
+
+def write_between(path: Path, begin: str, end: str, tables: str) -> None:
+    """Put tables between two markers, or at the end of a file that has none."""
     content = path.read_text("utf-8") if path.exists() else "# Performance\n"
-    if BEGIN not in content:
-        content = f"{content.rstrip()}\n\n{BEGIN}\n{END}\n"
-    before, _, rest = content.partition(BEGIN)
-    _, marker, after = rest.partition(END)
+    if begin not in content:
+        content = f"{content.rstrip()}\n\n{begin}\n{end}\n"
+    before, _, rest = content.partition(begin)
+    _, marker, after = rest.partition(end)
     if not marker:
-        raise SystemExit(f"{path}: has {BEGIN} without {END}: put it behind the old tables.")
+        raise SystemExit(f"{path}: has {begin} without {end}: put it behind the old tables.")
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(f"{before}{BEGIN}\n{render(results)}{END}{after}", "utf-8")
+    path.write_text(f"{before}{begin}\n{tables}{end}{after}", "utf-8")
 
 
 def render(results: dict[str, Any]) -> str:

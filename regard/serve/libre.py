@@ -53,9 +53,7 @@ class TranslateRequest(Body):
     format: Annotated[Literal["text", "html"] | None, _FORMAT] = Field(
         None, description="what q is written in; text unless said"
     )
-    alternatives: Annotated[int, WithJsonSchema({"type": "integer", "minimum": 0})] = Field(
-        0, description="further translations wanted"
-    )
+    alternatives: int = Field(0, description="further translations wanted")
 
 
 class DetectRequest(Body):

@@ -20,8 +20,8 @@ class ServeSettings(Settings):
     max_look_characters: int = Field(400, ge=1, description="characters of a sentence to look inside")
     max_alternatives: int = Field(5, ge=0, le=100, description="further translations of a text")
     max_beam: int = Field(10, ge=1, le=100, description="beam that a request may ask for")
-    max_queue: int = Field(256, ge=1, description="requests that wait or run at one time")
-    max_batch: int = Field(256, ge=1, description="sentences translated together")
+    max_queue: int = Field(512, ge=1, description="requests that wait or run at one time")
+    max_batch: int = Field(512, ge=1, description="sentences translated together")
     max_connections: int = Field(900, ge=1, description="connections open at one time")
     max_requests_per_minute: int | None = Field(
         None, ge=1, description="requests of one client (an API key, else an address) in a minute; unset: any number"
