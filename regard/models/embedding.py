@@ -61,7 +61,8 @@ class Embeddings(nn.Module):
 
     def projection(self, columns: Tensor | None = None) -> Callable[[Tensor], Tensor]:
         """`project` with the columns' weights taken out once."""
-        weight, bias = self.output_weight, self.output_bias
+        weight: Tensor = self.output_weight
+        bias: Tensor | None = self.output_bias
         if columns is not None:
             weight = weight.index_select(0, columns)
             bias = None if bias is None else bias.index_select(0, columns)

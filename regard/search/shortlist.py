@@ -48,9 +48,9 @@ class Shortlist:
 
     def columns(self, source: Tensor, more: Tensor | None = None) -> Tensor:
         """The pieces to score for the sentences (B, S), in rising order; `more` are wanted in any case."""
-        pieces = self.likely.index_select(0, source.flatten().unique()).flatten()
+        pieces = self.likely.index_select(0, _unique(source.flatten())).flatten()
         wanted = [self.common, pieces.long()] if more is None else [self.common, pieces.long(), more.flatten()]
-        return torch.cat(wanted).unique()
+        return _unique(torch.cat(wanted))
 
     def to(self, device: torch.device) -> Shortlist:
         """The same on another device."""
@@ -59,6 +59,12 @@ class Shortlist:
     def save(self, folder: Path) -> None:
         """Write it into a model folder."""
         write_tensors(folder / SHORTLIST, {"common": self.common, "likely": self.likely}, {"digest": self.digest})
+
+
+def _unique(numbers: Tensor) -> Tensor:
+    """The different numbers, in rising order."""
+    unique: Tensor = torch.unique(numbers)  # type: ignore[no-untyped-call]
+    return unique
 
 
 def make_shortlist(
