@@ -43,6 +43,7 @@ TRANSFORMER = {
     "tie_embeddings": "target",
 }
 TASK = {"luong-local-m": "copy"}  # a monotonic window cannot see the other end of a sentence
+FIRST_QUERY = {"gnmt": 1}  # its first query is zero: where it looks then cannot depend on what it is about to say
 WORDS = 10  # of the longest sentence
 UPDATES = 2500
 FIXED_VECTOR_UPDATES = 6000  # without attention, ten words are hard to carry
@@ -94,5 +95,6 @@ def test_learns_its_task_and_looks_where_it_should(name: str, tmp_path: Path) ->
         for translation, pair in zip(found, test, strict=True)
         if translation.text == pair.target
         for position, row in enumerate(translation.word_alignment())
+        if position >= FIRST_QUERY.get(name, 0)
     ]
     assert np.mean(near) >= 0.90
