@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping
+import shutil
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import safetensors.torch
 from torch import Tensor
+
+from regard.errors import ModelFolderError
 
 
 def write_bytes(path: Path, content: bytes) -> None:
@@ -37,6 +41,23 @@ def write_tensors(path: Path, tensors: Mapping[str, Tensor], about: Mapping[str,
     """Write a safetensors file, with what there is to say about it."""
     plain = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
     write_bytes(path, safetensors.torch.save(plain, {"format": "pt", **(about or {})}))
+
+
+@contextmanager
+def new_folder(path: Path) -> Iterator[Path]:
+    """A folder to fill; it gets its name when all is written, and is removed if anything fails."""
+    if path.exists() and (not path.is_dir() or any(path.iterdir())):
+        raise ModelFolderError(f"{path}: is there already: choose another --out.")
+    temporary = path.with_name(f".{path.name}.part")
+    shutil.rmtree(temporary, ignore_errors=True)
+    temporary.mkdir(parents=True)
+    try:
+        yield temporary
+        os.replace(temporary, path)
+    except BaseException:
+        shutil.rmtree(temporary, ignore_errors=True)
+        raise
+    sync_folder(path.parent)
 
 
 def sync_folder(folder: Path) -> None:

@@ -7,6 +7,7 @@ The convention for a command `name` (the example is `steps`):
   `query: Annotated[str, typer.Option(help="...")] = "10,5,10"`. The first paragraph of its docstring is the
   first thing that `regard name --help` shows;
 * a command with commands of its own (the example is `vision`) is a typer.Typer of that name instead of a function;
+* the file and the function of `import`, a word that Python keeps for itself, are `import_`;
 * only the file of the command that was asked for is imported, and it imports torch, tokenizers and matplotlib
   inside its functions, so that `regard name --help` stays quick too;
 * results go to stdout, progress and remarks to stderr;
@@ -21,6 +22,7 @@ import sys
 from collections.abc import Callable, Sequence
 from difflib import get_close_matches
 from importlib import import_module
+from keyword import iskeyword
 
 import typer
 import typer.main
@@ -43,6 +45,8 @@ COMMANDS = {
     "steps": "The five steps of attention, number by number.",
     "diagram": "Draw a model, unrolled over a short sentence.",
     "info": "What a model folder holds.",
+    "import": "Make a model folder of a Hugging Face Marian model.",
+    "export": "Write a model for Hugging Face, CTranslate2 or ONNX, or its word vectors.",
     "models": "The architectures, with their papers.",
     "recipes": "The recipes, with their papers and published scores.",
 }
@@ -135,8 +139,9 @@ def _command_word(arguments: Sequence[str]) -> str | None:
 
 
 def _load(name: str) -> Callable[..., None] | typer.Typer:
-    module = import_module(f"regard.cli.{SHARED_FILES.get(name, name)}")
-    command: Callable[..., None] | typer.Typer = getattr(module, name)
+    spelling = f"{name}_" if iskeyword(name) else name
+    module = import_module(f"regard.cli.{SHARED_FILES.get(name, spelling)}")
+    command: Callable[..., None] | typer.Typer = getattr(module, spelling)
     return command
 
 

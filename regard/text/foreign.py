@@ -19,7 +19,16 @@ from typing import Any
 import tokenizers
 
 from regard.errors import DataError, ModelFolderError
-from regard.text.pieces import BYTE_PIECES, ESCAPE, MARKER, SPECIAL_PIECES, escaping_steps, without_surrogates
+from regard.text.pieces import (
+    BYTE_PIECES,
+    ESCAPE,
+    MARKER,
+    SPECIAL_PIECES,
+    added_token,
+    closing_eos,
+    escaping_steps,
+    without_surrogates,
+)
 from regard.text.sentencepiece import BYTE, NORMAL, USER_DEFINED, Normalizer, SentencePiece
 from regard.text.tokenizer import BOS, EOS, PAD, UNK, Span, Tokenizer
 
@@ -167,6 +176,26 @@ class ForeignTokenizer(Tokenizer):
             return min(max(0, place - lead), len(text))
 
         return text, [(moved(start), moved(end)) for start, end in spans]
+
+    # --- to other tools -------------------------------------------------------------------------------------------
+
+    def to_tokenizers(self) -> Json:
+        """A `tokenizer.json` for the library `tokenizers` itself, with the special pieces under their own names."""
+        content = json.loads(self._json)
+        if "sentencepiece" in content.pop("regard"):
+            raise ModelFolderError(
+                "one language has a SentencePiece model and the other has not: no other tool holds both in one folder."
+            )
+        model = content["model"]
+        vocabulary = model["vocab"]
+        if isinstance(vocabulary, dict):
+            model["vocab"] = {piece.removeprefix(ESCAPE): number for piece, number in vocabulary.items()}
+        else:
+            model["vocab"] = [[piece.removeprefix(ESCAPE), score] for piece, score in vocabulary]
+        if model.get("unk_token") is not None:
+            model["unk_token"] = SPECIAL_PIECES[UNK]
+        special = [added_token(number, piece) for number, piece in enumerate(SPECIAL_PIECES)]
+        return {**content, "added_tokens": [*special, *content["added_tokens"]], "post_processor": closing_eos()}
 
     def __repr__(self) -> str:
         return f"<ForeignTokenizer of {self.size} pieces>"

@@ -67,10 +67,10 @@ def train_pieces(lines: Iterable[str], settings: TextSettings, size: int) -> Jso
         "version": "1.0",
         "truncation": None,
         "padding": None,
-        "added_tokens": [_added(number, piece) for number, piece in enumerate(SPECIAL_PIECES)],
+        "added_tokens": [added_token(number, piece) for number, piece in enumerate(SPECIAL_PIECES)],
         "normalizer": _normalizer(kind, settings.lowercase),
         "pre_tokenizer": _splitter(kind),
-        "post_processor": _closing_eos(),
+        "post_processor": closing_eos(),
         "decoder": decoder,
         "model": model,
     }
@@ -270,7 +270,7 @@ def _scratch(settings: TextSettings) -> tokenizers.Tokenizer:
 # --- the parts of tokenizer.json ----------------------------------------------------------------------------------
 
 
-def _added(number: int, piece: str) -> Json:
+def added_token(number: int, piece: str) -> Json:
     flags = {"single_word": False, "lstrip": False, "rstrip": False, "normalized": False, "special": True}
     return {"id": number, "content": piece, **flags}
 
@@ -315,7 +315,7 @@ def _splitter(kind: str) -> Json:
     return {"type": "Split", "pattern": {"Regex": pattern}, "behavior": behavior, "invert": False}
 
 
-def _closing_eos() -> Json:
+def closing_eos() -> Json:
     sequence = {"Sequence": {"id": "A", "type_id": 0}}
     eos = {"SpecialToken": {"id": "</s>", "type_id": 0}}
     return {

@@ -1,0 +1,55 @@
+"""`regard export`: a model for another tool."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from regard.errors import ConfigError, did_you_mean
+
+DOORS = ("huggingface", "ctranslate2", "onnx", "word2vec")
+
+
+def export(
+    model: Annotated[Path, typer.Argument(help="A model folder.", show_default=False)],
+    to: Annotated[
+        str, typer.Option(metavar="TOOL", help="huggingface, ctranslate2, onnx or word2vec.", show_default=False)
+    ],
+    out: Annotated[
+        Path, typer.Option(metavar="PATH", help="The folder (word2vec: the file) to write.", show_default=False)
+    ],
+    side: Annotated[str, typer.Option(help="word2vec: whose words, source or target.")] = "source",
+) -> None:
+    """Write a model in the form of another tool.
+
+    \b
+    regard export models/de-en --to huggingface --out marian-de-en
+    regard export models/de-en --to word2vec --side target --out vectors.txt
+
+    huggingface: a Marian model (a Transformer with model.norm = "post").
+    ctranslate2, onnx: any Transformer.
+    word2vec: the vectors of whole words, of any model.
+    """
+    if to not in DOORS:
+        raise ConfigError(f"--to {to}: Regard does not export to that: {did_you_mean(to, DOORS)}")
+    if side not in ("source", "target"):
+        raise ConfigError(f"--side {side}: choose source or target.")
+    if to == "huggingface":
+        from regard.interop.huggingface import export_huggingface
+
+        export_huggingface(model, out)
+    elif to == "ctranslate2":
+        from regard.interop.ctranslate2 import export_ctranslate2
+
+        export_ctranslate2(model, out)
+    elif to == "onnx":
+        from regard.interop.onnx import export_onnx
+
+        export_onnx(model, out)
+    else:
+        from regard.interop.word2vec import export_word2vec
+
+        count = export_word2vec(model, out, "target" if side == "target" else "source")
+        typer.echo(f"wrote {out}: vectors of {count:,} {side} words")
+        return
+    typer.echo(f"wrote {out}: its README.md says how to use it")

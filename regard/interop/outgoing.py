@@ -1,0 +1,81 @@
+"""What every export of a Transformer starts from and ends with: its folder and weights, and a new folder."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from regard.config import TransformerSettings
+from regard.errors import ModelFolderError
+from regard.folder import JOINT, SOURCE, TARGET, Folder, read_folder
+from regard.text.tokenizer import Tokenizer
+
+EMBEDDINGS = ("embeddings.source.weight", "embeddings.target.weight", "embeddings.output_weight")
+
+
+@dataclass(frozen=True)
+class Outgoing:
+    """A Transformer that leaves; tied weights are there under each of their names."""
+
+    folder: Folder
+    settings: TransformerSettings
+    tensors: Mapping[str, Tensor]
+
+    @property
+    def joint(self) -> bool:
+        """Whether both languages have one tokenizer."""
+        return self.folder.source_tokenizer == self.folder.target_tokenizer
+
+    @property
+    def start_id(self) -> int:
+        """The id that decoding begins with."""
+        return 0 if self.settings.start_token == "pad" else 2
+
+    def tokenizer_files(self) -> dict[str, str]:
+        """Regard's own tokenizer files by their names."""
+        if self.joint:
+            return {JOINT: self.folder.source_tokenizer.to_json()}
+        return {SOURCE: self.folder.source_tokenizer.to_json(), TARGET: self.folder.target_tokenizer.to_json()}
+
+
+def read_transformer(path: Path, door: str) -> Outgoing:
+    """The Transformer of a model folder, or a line that says why it cannot go through this door."""
+    folder = read_folder(path)
+    settings = folder.recipe.model
+    if folder.model_class is not None or not isinstance(settings, TransformerSettings):
+        kind = folder.model_class or settings.kind
+        raise ModelFolderError(
+            f"{path}: holds a {kind} model, and {door} takes Transformers alone: export its word vectors with "
+            "--to word2vec, or train a Transformer."
+        )
+    # Building the model checks the weights, and its state_dict has tied ones under all of their names.
+    tensors = {name: tensor.detach() for name, tensor in folder.model().state_dict().items()}
+    return Outgoing(folder, settings, tensors)
+
+
+def pieces(tokenizer: Tokenizer) -> list[str]:
+    """The pieces by their ids."""
+    return [tokenizer.piece(number) for number in range(tokenizer.size)]
+
+
+def with_positions_in_halves(tensors: Mapping[str, Tensor], size: int) -> dict[str, Tensor]:
+    """The weights of the same function with the sines first, from those with sines and cosines taking turns.
+
+    Positions are added to word vectors, so the order of their numbers is the order of the numbers between layers;
+    what reads or writes these is put into the new order.
+    """
+    order = torch.cat([torch.arange(0, size, 2), torch.arange(1, size, 2)])
+    reads = ("attention.weight", "inner.weight", *EMBEDDINGS)
+    writes = ("output.weight", "output.bias", "outer.weight", "outer.bias", "norm.weight", "norm.bias")
+    moved = {}
+    for name, tensor in tensors.items():
+        if name.endswith(writes):
+            tensor = tensor[order]
+        elif name.endswith(reads):
+            tensor = tensor[:, order]
+        moved[name] = tensor
+    return moved
