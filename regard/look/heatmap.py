@@ -162,6 +162,10 @@ def sheet_figure(sheet: Sheet, *, title: str | None = None, font: str | Path | N
     FigureCanvasAgg(figure)
     rooms = [[_room(figure, panel, families) for panel in row] for row in sheet]
     widths = [[_width(*pair) for pair in zip(*each, strict=True)] for each in zip(sheet, rooms, strict=True)]
+    is_grid = any(not panel.column_labels for panel in panels) and len({len(row) for row in widths}) == 1
+    if is_grid:  # each head's column is as wide as its widest panel
+        aligned = [max(column) for column in zip(*widths, strict=True)]
+        widths = [aligned for _ in widths]
     heights = [max(_height(*pair) for pair in zip(*each, strict=True)) for each in zip(sheet, rooms, strict=True)]
     heading = 0.42 if title else 0.0
     scale = 0.44

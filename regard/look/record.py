@@ -6,7 +6,6 @@ of every field. Letters: T pieces of the target, S of the source, both with the 
 
 from __future__ import annotations
 
-import json
 from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, ValidationError
@@ -168,7 +167,7 @@ class Look(_Part):
 
     def to_json(self) -> str:
         """The record as one line."""
-        return json.dumps(self.to_dict(), ensure_ascii=False, allow_nan=False)
+        return self.model_dump_json()
 
     def _repr_html_(self) -> str:
         """The interactive view, for a notebook; it works offline."""

@@ -158,9 +158,11 @@ def side(text: str, tokens: Sequence[Token], tokenizer: Tokenizer) -> Side:
 
 def rounded(numbers: Any) -> Any:
     """A number, or nested lists of them, with 6 significant digits; one that is not finite is None."""
-    if isinstance(numbers, list):
+    if not isinstance(numbers, list):
+        return rounded([numbers])[0]
+    if numbers and isinstance(numbers[0], list):
         return [rounded(each) for each in numbers]
-    return float(f"{numbers:.6g}") if -torch.inf < numbers < torch.inf else None
+    return [float(f"{number:.6g}") if -torch.inf < number < torch.inf else None for number in numbers]
 
 
 def _shown_dimensions(walk: Walk) -> int:
