@@ -12,7 +12,7 @@ An image may stand in several lines, with a caption each.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
@@ -180,3 +180,17 @@ class CaptionCorpus:
     def texts(self) -> list[str]:
         """The captions alone."""
         return [text for _, text in self.captions]
+
+    def references(self, images: int) -> list[list[str]]:
+        """The captions of the first images as reference texts."""
+        by_image: list[list[str]] = [[] for _ in range(images)]
+        for number, text in self.captions:
+            if number < images:
+                by_image[number].append(text)
+        return reference_texts(by_image)
+
+
+def reference_texts(by_image: Sequence[Sequence[str]]) -> list[list[str]]:
+    """Captions by image as whole reference texts; an image with fewer has its first again, which changes no BLEU."""
+    most = max((len(captions) for captions in by_image), default=0)
+    return [[(captions[place:] or captions)[0] for captions in by_image] for place in range(most)]

@@ -18,7 +18,7 @@ from regard.errors import DataError, did_you_mean
 from regard.evaluation.scores import corpus_scores
 from regard.process import tune_process
 from regard.vision.caption import Caption
-from regard.vision.caption_data import SCENE_COUNTS, SceneSource, is_scenes, open_captions
+from regard.vision.caption_data import SCENE_COUNTS, SceneSource, is_scenes, open_captions, reference_texts
 from regard.vision.captioner import Captioner
 from regard.vision.pointing import Pointing, point
 from regard.vision.scenes import SPLITS, Language, Scene, scenes
@@ -120,8 +120,5 @@ def _some(captions: list[str]) -> list[str]:
 
 
 def _bleu(captions: list[str], references: list[list[str]]) -> dict[str, Any]:
-    most = max(len(each) for each in references)
-    # An image with fewer captions than another has its first one again, which changes no score.
-    streams = [[(each[place:] or each)[0] for each in references] for place in range(most)]
-    score = corpus_scores(captions, streams, metrics=("bleu",), tokenize="auto")["bleu"]
+    score = corpus_scores(captions, reference_texts(references), metrics=("bleu",), tokenize="auto")["bleu"]
     return {"bleu": score.value, "bleu_signature": score.signature}

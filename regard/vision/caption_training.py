@@ -230,7 +230,7 @@ class CaptionValidator:
         settings = task.recipe.training
         self.plan = CaptionPlan(corpus, task.tokenizer, settings.batch_images, 0, shuffle=False)
         self.images = corpus.images[: settings.validation_captions]
-        self.references = all_references(corpus, len(self.images))
+        self.references = corpus.references(len(self.images))
         self.search = SearchSettings(**{**task.recipe.search.model_dump(), "beam": 1, "n_best": 1, "sample": False})
         self.tokenizer = task.tokenizer
         self.settings = settings
@@ -276,13 +276,3 @@ class CaptionValidator:
             found = search(model, images.to(self.device), None, self.search, bos=BOS, eos=EOS)
             texts += [self.tokenizer.decode(hypotheses[0].ids) for hypotheses in found]
         return texts
-
-
-def all_references(corpus: CaptionCorpus, images: int) -> list[list[str]]:
-    """The captions of the first images as whole reference texts; an image with fewer has its first one again."""
-    by_image: list[list[str]] = [[] for _ in range(images)]
-    for number, text in corpus.captions:
-        if number < images:
-            by_image[number].append(text)
-    most = max((len(captions) for captions in by_image), default=0)
-    return [[(captions[place:] or captions)[0] for captions in by_image] for place in range(most)]
