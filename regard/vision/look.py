@@ -34,7 +34,9 @@ FORMATS = ("png", "svg", "pdf", "gif", "json")
 PANEL = 1.6  # inches
 MOST_COLUMNS = 9
 MILLISECONDS = 1500  # of a frame
-MARK = "#e4572e"
+MARK = "#35c4e8"
+VEIL = (1.0, 0.62, 0.16)
+DIM = 0.75  # of the light that the image keeps where nothing is looked at
 ASKED = (0.25, 0.75)  # where in height and width the cells lie whose look is drawn
 
 
@@ -45,7 +47,7 @@ class Panel:
     title: str
     values: Map
     note: str = ""
-    form: Literal["map", "lit", "bars"] = "map"  # lit: the image itself, as bright as its weights
+    form: Literal["map", "lit", "bars"] = "map"  # lit: over the image itself
     mark: tuple[int, int] | None = None  # the cell that looks
 
 
@@ -120,16 +122,22 @@ def _gate_row(number: int, seen: Gates) -> Row:
         f"module {number}\n{height} x {width}",
         (
             Panel("before", before / brightest, f"mean |F|, up to {before.max():.2f}"),
-            Panel("weights", spread, f"M(F): {spread.min():.2f} to {spread.max():.2f}"),
+            Panel("weights", _stretched(spread), f"light {spread.min():.3f} to dark {spread.max():.3f}"),
             Panel("after", after / brightest, f"mean |F'|, up to {after.max():.2f}"),
             Panel("channels", channels, f"{len(channels)}: {channels.min():.2f} to {channels.max():.2f}", "bars"),
         ),
     )
 
 
+def _stretched(values: Map) -> Map:
+    """From the least, 0, to the largest, 1: weights of a gate differ by little, and where they differ is the point."""
+    least, largest = float(values.min()), float(values.max())
+    return (values - least) / max(largest - least, 1e-12)
+
+
 def _lit(title: str, weights: Map, mark: tuple[int, int] | None = None) -> Panel:
     largest = float(weights.max())
-    return Panel(title, weights / max(largest, 1e-12), f"largest weight {largest:.2f}", "lit", mark)
+    return Panel(title, weights / max(largest, 1e-12), f"largest weight {largest:.2g}", "lit", mark)
 
 
 def _numbers(tensor: Tensor) -> Map:
@@ -215,8 +223,9 @@ def _draw(axes: Axes, panel: Panel, picture: Map) -> None:
     if panel.form == "lit":
         height, width = picture.shape[:2]
         shown = panel.values[np.arange(height) * rows // height][:, np.arange(width) * columns // width]
-        axes.imshow(picture * (0.25 + 0.75 * shown[..., None]), interpolation="nearest", vmin=0, vmax=1)
-        _lay_over(axes, shown)
+        # A veil of colour: on the dark ground of an image brightness alone would show nothing.
+        share = 0.8 * shown[..., None]
+        axes.imshow(DIM * picture * (1 - share) + np.array(VEIL) * share, interpolation="nearest", vmin=0, vmax=1)
     else:
         axes.imshow(panel.values, cmap=COLOURS, vmin=0, vmax=1, interpolation="nearest")
     if panel.mark is not None:
@@ -224,13 +233,6 @@ def _draw(axes: Axes, panel: Panel, picture: Map) -> None:
         corner = panel.mark[1] * across - 0.5, panel.mark[0] * down - 0.5
         axes.add_patch(Rectangle(corner, across, down, fill=False, edgecolor=MARK, linewidth=1.4))
     _plain(axes)
-
-
-def _lay_over(axes: Axes, share: Map) -> None:
-    """The weights as a veil of colour: on the dark ground of an image its brightness alone would show nothing."""
-    veil = np.asarray(COLOURS(share))
-    veil[..., 3] = 0.55 * share
-    axes.imshow(veil, interpolation="nearest")
 
 
 def _plain(axes: Axes) -> None:
