@@ -25,11 +25,11 @@ from collections.abc import Callable
 
 import torch
 from torch import Tensor, nn
-from torch.nn import functional
 
 from regard.attention import Attend, make_score
 from regard.config import BahdanauSettings
 from regard.contract import Attention, Batch, Intervention, Memory, Model, Output, State, Step
+from regard.dropout import dropout
 from regard.models.embedding import Embeddings
 from regard.models.recurrent import Gru, PaperGru, maxout, uniform_linear
 from regard.products import PRODUCTS, Products, step_products
@@ -136,4 +136,4 @@ class Bahdanau(Model):
 
     def _deep_output(self, state: Tensor, word: Tensor, context: Tensor) -> Tensor:
         pairs = self.output_state(state) + self.output_word(word) + self.output_context(context)
-        return functional.dropout(maxout(pairs), self.dropout, self.training)
+        return dropout(maxout(pairs), self.dropout, self.training)

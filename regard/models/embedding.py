@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from regard.config import RecurrentSettings, TransformerSettings
+from regard.dropout import dropout
 from regard.errors import ConfigError
 
 
@@ -49,11 +50,11 @@ class Embeddings(nn.Module):
 
     def read_source(self, ids: Tensor) -> Tensor:
         """Vectors (..., E) of source ids, with dropout while training."""
-        return functional.dropout(self.source(ids), self.dropout, self.training)
+        return dropout(self.source(ids), self.dropout, self.training)
 
     def read_target(self, ids: Tensor) -> Tensor:
         """Vectors (..., E) of target ids, with dropout while training."""
-        return functional.dropout(self.target(ids), self.dropout, self.training)
+        return dropout(self.target(ids), self.dropout, self.training)
 
     def project(self, hidden: Tensor, columns: Tensor | None = None) -> Tensor:
         """Logits (..., V) of hidden (..., D), or only those of the vocabulary entries `columns`."""

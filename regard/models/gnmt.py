@@ -32,6 +32,7 @@ from torch.nn import functional
 from regard.attention import Additive, Attend
 from regard.config import GnmtSettings
 from regard.contract import Attention, Batch, Intervention, Memory, Model, Output, State, Step
+from regard.dropout import dropout
 from regard.models.embedding import Embeddings
 from regard.models.recurrent import Lstm
 from regard.products import PRODUCTS, Products, step_products
@@ -162,4 +163,4 @@ class Gnmt(Model):
         return product + self.bottom.project(context, self.embedding_size, products=products)
 
     def _drop(self, inputs: Tensor) -> Tensor:
-        return functional.dropout(inputs, self.dropout, self.training)
+        return dropout(inputs, self.dropout, self.training)

@@ -27,11 +27,11 @@ from collections.abc import Callable
 
 import torch
 from torch import Tensor, nn
-from torch.nn import functional
 
 from regard.attention import Attend, make_score, make_window
 from regard.config import LuongSettings
 from regard.contract import Attention, Batch, Intervention, Memory, Model, Output, State, Step, Trace
+from regard.dropout import dropout
 from regard.models.embedding import Embeddings
 from regard.models.recurrent import Stack, reorder, reversal, uniform_linear
 from regard.products import PRODUCTS, Products, step_products
@@ -190,7 +190,7 @@ class Luong(Model):
         return self.decoder.cell(0).project(words, 0, self.embedding_size)
 
     def _drop(self, inputs: Tensor) -> Tensor:
-        return functional.dropout(inputs, self.dropout, self.training)
+        return dropout(inputs, self.dropout, self.training)
 
     def _no_feed(self, memory: Memory) -> tuple[Tensor, ...]:
         first = memory.summary[0]

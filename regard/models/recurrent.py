@@ -10,9 +10,9 @@ from abc import ABC, abstractmethod
 
 import torch
 from torch import Tensor, nn
-from torch.nn import functional
 
 from regard.config import CellName
+from regard.dropout import dropout
 from regard.models.sequence import GruSequence, LstmSequence
 from regard.products import PRODUCTS, Products, step_products
 
@@ -245,7 +245,7 @@ class Stack(nn.Module):
         per_layer = self.tensors_per_layer
         for number in range(len(self.layers)):
             if number:
-                inputs = functional.dropout(inputs, self.dropout, self.training)
+                inputs = dropout(inputs, self.dropout, self.training)
             start = None if state is None else state[number * per_layer : (number + 1) * per_layer]
             outputs, after = self.cell(number).run(inputs, start, lengths)
             if self.backward_layers:
@@ -264,7 +264,7 @@ class Stack(nn.Module):
         after = list(self.cell(0)(projected, state[:per_layer], products))
         for number in range(1, len(self.layers)):
             cell = self.cell(number)
-            inputs = functional.dropout(after[-per_layer], self.dropout, self.training)
+            inputs = dropout(after[-per_layer], self.dropout, self.training)
             below = cell.project(inputs, products=products)
             after.extend(cell(below, state[number * per_layer : (number + 1) * per_layer], products))
         return tuple(after)

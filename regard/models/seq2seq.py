@@ -23,10 +23,10 @@ from collections.abc import Callable
 
 import torch
 from torch import Tensor, nn
-from torch.nn import functional
 
 from regard.config import Seq2SeqSettings
 from regard.contract import Batch, Intervention, Memory, Model, Output, State, Step
+from regard.dropout import dropout
 from regard.models.embedding import Embeddings
 from regard.models.recurrent import Cell, Stack, between, maxout, reorder, reversal, uniform_linear
 from regard.products import PRODUCTS, Products, step_products
@@ -127,7 +127,7 @@ class Seq2Seq(Model):
         return self.embeddings.projection(columns)
 
     def _drop(self, hidden: Tensor) -> Tensor:
-        return functional.dropout(hidden, self.dropout, self.training)
+        return dropout(hidden, self.dropout, self.training)
 
 
 class ChoCell(Cell):
