@@ -33,7 +33,7 @@ def main(folder: Path) -> None:
         take(browser, address + window, "page-local.png", part=".columns")
         vector = link(SYLLABLES, "seq2seq", step=1)
         take(browser, address + vector, "page-vector.png", part=".fixed-part")
-        take(browser, address + link(FRENCH, "en-fr", step=6), "page-forbidden.png", height=1500, forbid="small")
+        take(browser, address + link(FRENCH, "en-fr", step=6), "page-forbidden.png", height=1640, forbid="small")
         take(browser, address + link(FRENCH, "en-fr", step=5), "page-player.png", part=".player")
         take(browser, address + link(FRENCH, "en-fr", step=5, tree=1), "page-beam.png", part=".tree-part")
         phone = {"color_scheme": "dark", "locale": "ko-KR"}

@@ -25,7 +25,7 @@ export async function translate(store, text, { focus = null, change = null, keep
   /** @type {Record<string, import("./store.js").Entry>} */
   const entries = {};
   for (const name of chosen) entries[name] = { status: "loading", history: [] };
-  const nowhere = keep ? {} : { step: null, position: null, playing: false };
+  const nowhere = keep ? {} : { step: null, position: null, pinned: false, playing: false };
   const wanted = focus ?? store.state.focus;
   store.set({ text, entries, focus: wanted !== null && chosen.includes(wanted) ? wanted : null, ...nowhere });
   await Promise.all(chosen.map((name) => lookAt(store, name)));
@@ -38,13 +38,15 @@ export async function translate(store, text, { focus = null, change = null, keep
  * @param {string} name
  */
 async function lookAt(store, name) {
+  const waiting = store.state.entries[name];
+  const outdated = () => store.state.entries[name] !== waiting; // another sentence was asked for meanwhile
   try {
     const original = await request(store, name, UNCHANGED);
-    if (original === null) return;
+    if (original === null || outdated()) return;
     store.setEntry(name, { status: "ready", original, history: [] });
     if (store.state.focus === null) lookInto(store, name);
   } catch (error) {
-    store.setEntry(name, { status: "error", error: reason(error) });
+    if (!outdated()) store.setEntry(name, { status: "error", error: reason(error) });
   }
 }
 
@@ -55,7 +57,8 @@ async function lookAt(store, name) {
  */
 export function lookInto(store, name) {
   if (store.state.focus === name) return;
-  store.set({ focus: name, kind: "cross", layer: null, head: null, position: null, playing: false, moment: null });
+  const map = { kind: "cross", layer: null, head: null, moment: null };
+  store.set({ focus: name, ...map, position: null, pinned: false, playing: false });
   if (store.state.treeOpen) growTree(store);
 }
 

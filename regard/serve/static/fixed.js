@@ -53,7 +53,7 @@ function targetWords(store, look) {
   return unitsOf(look.target, "words", store.state.specials).flatMap((unit) => {
     const here = unit.pieces.includes(store.state.step ?? -1);
     const choose = () => {
-      if (store.state.step !== unit.pieces[0]) store.set({ step: unit.pieces[0], position: null });
+      if (store.state.step !== unit.pieces[0]) store.set({ step: unit.pieces[0], position: null, pinned: false });
     };
     const key = here ? "word target here" : "word target";
     const listeners = { focus: choose, pointerenter: choose };

@@ -80,7 +80,7 @@ export function drag(picture, matrix, store) {
   };
   picture.addEventListener("pointerover", (event) => {
     const cell = cellOf(event.target);
-    if (!cell || held || store.state.playing || event.pointerType === "touch") return;
+    if (!cell || held || store.state.playing || store.state.pinned || event.pointerType === "touch") return;
     store.set({ step: matrix.table.rows[cell.row].pieces[0] });
   });
   picture.addEventListener("pointerdown", (event) => {

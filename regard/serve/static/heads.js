@@ -47,7 +47,7 @@ function toggles(store, look) {
       option(say(name), unit === name, `unit-${name}`, () => store.set({ unit: name })))),
     kinds.length > 1 && group(say("map"), kinds.map((name) =>
       option(say(/** @type {any} */ (name)), kind === name, `kind-${name}`, () =>
-        store.set({ kind: name, layer: null, head: null, step: null, position: null })))),
+        store.set({ kind: name, layer: null, head: null, step: null, position: null, pinned: false })))),
     h("label", { class: "check" },
       h("input", { type: "checkbox", checked: specials, "data-choice": "specials",
         change: (/** @type {Event} */ event) =>

@@ -48,6 +48,7 @@ export function readLink(fragment) {
     const value = wholeNumber(link.get(name));
     state[name] = value ?? /** @type {any} */ (START[name]);
   }
+  state.pinned = state.position !== null;
   state.stage = Math.min(/** @type {number} */ (state.stage), START.stage);
   state.unit = link.get("unit") === "pieces" ? "pieces" : "words";
   const kind = link.get("kind") ?? "";

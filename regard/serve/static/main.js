@@ -62,7 +62,7 @@ function build(page, store) {
   store.listen((state) => {
     inside.hidden = shown(state) === null;
     title.textContent = state.focus === null ? "" : say("inside", { name: state.focus });
-    notice.textContent = state.notice;
+    if (notice.textContent !== state.notice) notice.textContent = state.notice; // read aloud once
   });
   return form;
 }
@@ -125,7 +125,8 @@ function followAddress(store) {
 async function startLive(store, form) {
   const { state, change } = readLink(location.hash);
   try {
-    const models = (await askModels()).models.filter((model) => model.can_look && model.source !== "image");
+    const served = await askModels();
+    const models = served.models.filter((model) => model.can_look && model.source !== "image");
     const names = models.map((model) => model.name);
     const asked = state.chosen ?? [];
     const known = asked.filter((name) => names.includes(name));
@@ -134,7 +135,8 @@ async function startLive(store, form) {
       ? say("unknown_models", { names: strange.join(", ") }) : "";
     const focus = state.focus !== null && known.includes(state.focus ?? "") ? state.focus : null;
     const text = state.text ?? "";
-    store.set({ ...state, text, models, focus, chosen: known.length > 0 ? known : names.slice(0, 3), notice });
+    const widest = served.limits.max_beam;
+    store.set({ ...state, text, models, widest, focus, chosen: known.length > 0 ? known : names.slice(0, 3), notice });
     followAddress(store);
     if (text && known.length > 0) await translate(store, text, { focus, change, keep: true });
   } catch (error) {

@@ -263,7 +263,7 @@ class Matrix {
    */
   select(row, column) {
     const step = this.table.rows[row].pieces[0];
-    this.store.set({ step, position: this.table.columns[column].pieces[0], playing: false });
+    this.store.set({ step, position: this.table.columns[column].pieces[0], pinned: true, playing: false });
   }
 
   /** @param {KeyboardEvent} event */
@@ -274,7 +274,8 @@ class Matrix {
     const column = Number(cell.getAttribute("data-column"));
     const moves = { ArrowUp: [-1, 0], ArrowDown: [1, 0], ArrowLeft: [0, -1], ArrowRight: [0, 1] };
     const move = moves[/** @type {keyof typeof moves} */ (event.key)];
-    if (move) this.cells[row + move[0]]?.[column + move[1]]?.focus();
+    if (event.key === "Escape") this.store.set({ position: null, pinned: false });
+    else if (move) this.cells[row + move[0]]?.[column + move[1]]?.focus();
     else if (!this.store.state.live || !change(event.key, this.store, this.table, row, column)) return;
     event.preventDefault();
   }

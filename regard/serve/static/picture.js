@@ -46,7 +46,7 @@ export function mountPicture(place, store) {
  */
 function word(store, unit) {
   const look = () => {
-    if (!store.state.playing) store.set({ step: unit.pieces[0], position: null });
+    if (!store.state.playing) store.set({ step: unit.pieces[0], position: null, pinned: false });
   };
   return h("button", { class: "word target", pointerenter: look, focus: look, click: look }, h("bdi", {}, unit.label));
 }

@@ -117,7 +117,7 @@ function at({ state }) {
  */
 function go(store, step, stage) {
   const kind = store.state.kind === "encoder-self" ? { kind: "cross", layer: null, head: null } : {};
-  store.set({ ...kind, step, stage, position: null });
+  store.set({ ...kind, step, stage, position: null, pinned: false });
 }
 
 /**

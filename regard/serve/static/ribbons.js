@@ -65,8 +65,10 @@ function spaced(words) {
 function sourceWord(store, unit, mayBan) {
   const { ban } = changeOf(store.state);
   const banned = unit.pieces.every((piece) => ban.includes(piece));
-  const look = () => store.set({ position: unit.pieces[0] });
-  if (!mayBan) return h("span", { class: "word", pointerenter: look }, h("bdi", {}, unit.label));
+  const look = () => store.state.pinned || store.set({ position: unit.pieces[0] });
+  const leave = () => store.state.pinned || store.set({ position: null });
+  const pointing = { pointerenter: look, pointerleave: leave };
+  if (!mayBan) return h("span", { class: "word", ...pointing }, h("bdi", {}, unit.label));
   const label = say(banned ? "allow_word" : "ban_word", { word: unit.label });
   return h(
     "button",
@@ -75,8 +77,9 @@ function sourceWord(store, unit, mayBan) {
       "aria-pressed": banned,
       "aria-label": label,
       title: label,
-      pointerenter: look,
+      ...pointing,
       focus: look,
+      blur: leave,
       click: () => toggleBan(store, unit),
     },
     h("bdi", {}, unit.label),
@@ -89,7 +92,7 @@ function sourceWord(store, unit, mayBan) {
  */
 function targetWord(store, unit) {
   const look = () => {
-    if (!store.state.playing) store.set({ step: unit.pieces[0], position: null });
+    if (!store.state.playing) store.set({ step: unit.pieces[0], position: null, pinned: false });
   };
   return h(
     "button",

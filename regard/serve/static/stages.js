@@ -33,7 +33,9 @@ export function drawStep(place, look, step, trace) {
   }
   const size = look.dimensions;
   const query = h("p", { class: "query" }, h("strong", {}, say("query")), vectorCells(trace.query, { written: true }),
-    h("span", { class: "hint" }, of(trace.query.length, size?.query)));
+    h("span", { class: "hint" }, of(trace.query.length, size?.query)),
+    look.steps[step].attention.length > 1 && h("span", { class: "hint" },
+      say("layer_head", { layer: trace.layer + 1, head: trace.head + 1 })));
   replace(place, query, h("div", { class: "arithmetic" }, h("div", { class: "scroll" }, table(look, trace)), output));
 }
 

@@ -7,7 +7,7 @@
  * @typedef {{status: "loading" | "ready" | "error", error?: string, original?: Look,
  *   history: {change: Change, look: Look}[], busy?: boolean, tree?: Look | null}} Entry one model's looks
  * @typedef {{name: string, kind: string, can_look: boolean, source?: "text" | "image", parameters?: number,
- *   bleu?: number | null, source_language?: string | null, target_language?: string | null}} Served a model of the server
+ *   bleu?: number | null, source_language?: string, target_language?: string}} Served a model of the server
  * @typedef {Object} State
  * @property {boolean} live with a server behind it, or a file that only shows
  * @property {Served[]} models
@@ -22,10 +22,12 @@
  * @property {number | null} head
  * @property {number | null} step the target piece in view (a source piece for encoder-self attention)
  * @property {number | null} position the piece looked at, when a cell is in view
+ * @property {boolean} pinned whether that cell was chosen, so that pointing elsewhere leaves it
  * @property {number} stage of the player, 0 to 4
  * @property {boolean} playing
  * @property {number} speed
  * @property {number} beam width of the tree
+ * @property {number} widest beam that the server grants
  * @property {boolean} treeOpen
  * @property {number | null} moment which validation of training is shown
  * @property {string} notice a line for everyone, read aloud too
@@ -49,10 +51,12 @@ export const START = {
   head: null,
   step: null,
   position: null,
+  pinned: false,
   stage: 4,
   playing: false,
   speed: 1,
   beam: 4,
+  widest: 10,
   treeOpen: false,
   moment: null,
   notice: "",

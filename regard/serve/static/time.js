@@ -17,7 +17,7 @@ export function mountTime(place, store) {
   slider.addEventListener("input", () => {
     const count = shown(store.state)?.over_time?.length ?? 0;
     const moment = Number(slider.value) >= count ? null : Number(slider.value);
-    store.set({ moment, kind: "cross", layer: null, head: null, step: null, position: null });
+    store.set({ moment, kind: "cross", layer: null, head: null, step: null, position: null, pinned: false });
   });
   store.listen((state) => {
     const moments = shown(state)?.over_time ?? [];

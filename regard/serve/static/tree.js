@@ -10,7 +10,6 @@ import { focused, shown } from "./store.js";
 
 const ROW = 34;
 const GAP = 34;
-const WIDEST = 10; // the widest beam that a server grants by default
 
 /** @typedef {import("./record.js").Node} Node */
 
@@ -20,9 +19,9 @@ const WIDEST = 10; // the widest beam that a server grants by default
  */
 export function mountTree(place, store) {
   const scroll = h("div", { class: "scroll", tabindex: 0, role: "group", "aria-label": say("tree") });
-  const width = /** @type {HTMLInputElement} */ (h("input", { type: "number", min: 1, max: WIDEST }));
+  const width = /** @type {HTMLInputElement} */ (h("input", { type: "number", min: 1 }));
   width.addEventListener("change", () => {
-    store.set({ beam: clamp(Math.round(Number(width.value)) || 1, 1, WIDEST) });
+    store.set({ beam: clamp(Math.round(Number(width.value)) || 1, 1, store.state.widest) });
     growTree(store);
   });
   const pictures = pictureButtons(() => scroll.querySelector("svg"), () => `${store.state.focus}-beam`);
@@ -42,6 +41,7 @@ export function mountTree(place, store) {
     place.hidden = look === null || (!state.live && beam === null);
     details.open = state.treeOpen;
     width.parentElement?.toggleAttribute("hidden", !state.live);
+    width.max = String(state.widest);
     width.value = String(state.beam);
     if (focused(state) === focused(before) && state.treeOpen === before.treeOpen) return;
     pictures.hidden = beam === null;

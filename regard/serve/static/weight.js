@@ -22,12 +22,13 @@ export function mountWeight(place, store, tables) {
     if (table === null || !store.state.live) return;
     const row = unitAt(table.rows, store.state.step);
     const column = unitAt(table.columns, store.state.position);
-    if (row < 0 || column < 0) replace(body, h("p", { class: "hint" }, say("weight_none")));
+    if (row < 0 || column < 0 || !store.state.pinned) replace(body, h("p", { class: "hint" }, say("weight_none")));
     else replace(body, ...controls(store, table, row, column));
   };
   tables.listen(draw);
   store.listen((state, before) => {
-    if (state.step !== before.step || state.position !== before.position) draw();
+    const depends = /** @type {const} */ (["step", "position", "pinned"]);
+    if (depends.some((name) => state[name] !== before[name])) draw();
   });
 }
 
