@@ -171,7 +171,7 @@ class Encoder(nn.Module):
     """Images (B, C, H, W), bytes or numbers from 0 to 1, to cells: for each of `channels` a convolution with stride 2.
 
     All but the first have another one after them. Batch normalisation lets a cell know only what it sees; normalising
-    each image by itself would let the rest of the image into every cell, and attention would learn to point nowhere.
+    each image by itself would let the rest of the image into every cell.
     """
 
     def __init__(self, settings: CaptionerSettings) -> None:
