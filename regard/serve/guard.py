@@ -14,7 +14,7 @@ from collections.abc import Iterable
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from regard.serve.errors import ApiError
+from regard.serve.errors import ApiError, ClientGone
 from regard.serve.metrics import Metrics
 from regard.serve.settings import ServeSettings
 
@@ -72,7 +72,7 @@ class Guard:
             await self._app(scope, _replayed(body, receive), guarded_send)
         except ApiError as error:
             await refuse(error, receive, guarded_send)
-        except asyncio.IncompleteReadError:  # the client went while it was sending
+        except ClientGone:  # while it was sending
             pass
         finally:
             endpoint = _endpoint(scope)
@@ -102,7 +102,7 @@ class Guard:
         while more:
             message = await receive()
             if message["type"] == "http.disconnect":
-                raise asyncio.IncompleteReadError(b"", None)
+                raise ClientGone
             chunks.append(message.get("body", b""))
             size += len(chunks[-1])
             if size > self._settings.max_body:

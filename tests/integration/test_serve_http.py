@@ -18,7 +18,7 @@ from regard.serve.models import ServedModel
 from regard.serve.settings import ServeSettings
 from regard.serve.stream import stream_text
 
-SMALL = ServeSettings(max_characters=200, max_texts=4, max_queue=4, max_slow_seconds=0.5, max_seconds=5)
+SMALL = ServeSettings(max_characters=200, max_texts=4, max_queue=4, max_slow_seconds=0.5)
 
 
 @pytest.fixture(scope="module")
@@ -36,6 +36,13 @@ def server(models: list[ServedModel]) -> Iterator[Running]:
 
 def door(models: list[ServedModel]) -> Any:
     return models[0].translator
+
+
+def wait_for_places(server: Running, count: int) -> None:
+    deadline = time.monotonic() + 20
+    while f"regard_queue_places {count}.0".encode() not in server.ask("/metrics")[1]:
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
 
 
 # --- translating --------------------------------------------------------------------------------------------------
@@ -265,8 +272,7 @@ def test_a_full_queue_answers_at_once(server: Running, models: list[ServedModel]
     try:
         for thread in threads:
             thread.start()
-        while b"regard_queue_places 4.0" not in server.ask("/metrics")[1]:
-            time.sleep(0.01)
+        wait_for_places(server, 4)
         status, answer, headers = server.translate("one too many")
         assert status == 503
         assert "busy" in answer["error"]
@@ -288,17 +294,22 @@ def test_a_client_that_goes_away_frees_its_place(server: Running, models: list[S
         connections = [socket.create_connection(("127.0.0.1", server.port)) for _ in range(4)]
         for connection in connections:
             connection.sendall(head.encode() + body)
-        while b"regard_queue_places 4.0" not in server.ask("/metrics")[1]:
-            time.sleep(0.01)
+        wait_for_places(server, 4)
         for connection in connections:
             connection.close()
-        deadline = time.monotonic() + 10
-        while b"regard_queue_places 0.0" not in server.ask("/metrics")[1]:
-            assert time.monotonic() < deadline
-            time.sleep(0.01)
+        wait_for_places(server, 0)
     finally:
         translator.door.set()
     assert server.translate("still here")[1] == {"translatedText": "STILL HERE"}
+
+
+def test_a_stream_whose_client_goes_away_frees_its_place(server: Running, models: list[ServedModel]) -> None:
+    body = json.dumps({"model": models[2].name, "text": "the small house. " * 11}).encode()
+    head = "POST /api/translate/stream HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+    with socket.create_connection(("127.0.0.1", server.port), timeout=20) as connection:
+        connection.sendall(f"{head}Content-Length: {len(body)}\r\n\r\n".encode() + body)
+        assert connection.recv(15).startswith(b"HTTP/1.1 200 ")
+    wait_for_places(server, 0)
 
 
 def test_a_request_that_takes_too_long_is_given_up() -> None:

@@ -38,8 +38,9 @@ async def shut(queue: TranslationQueue, model: ServedModel, translator: Shouting
 
 
 async def entered(queue: TranslationQueue, places: int) -> None:
-    while queue._places != places:
-        await asyncio.sleep(0.005)
+    async with asyncio.timeout(20):
+        while queue._places != places:
+            await asyncio.sleep(0.005)
 
 
 def test_requests_that_wait_together_are_translated_together() -> None:
