@@ -280,7 +280,7 @@ def compare(
     by default 18 trainings of 6 minutes, which is less than two hours.
     """
     from regard.training import Interrupted
-    from regard.vision.compare import compare as compare_networks
+    from regard.vision.comparison import compare as compare_networks
 
     try:
         table = compare_networks(

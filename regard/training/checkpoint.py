@@ -168,7 +168,10 @@ def load_optimizer(model: nn.Module, optimizer: Optimizer, tensors: Mapping[str,
         parameter = parameters[name]
         # Adam counts its steps in a tensor that stays on the CPU unless it is fused on a GPU.
         device = parameter.device if tensor.dim() or optimizer.defaults.get("fused") else tensor.device
-        optimizer.state[parameter][key] = tensor.to(device, copy=True)
+        # The fused rules walk through memory, so an average must lie as its parameter does (channels last or not).
+        alike = tensor.shape == parameter.shape and tensor.dim() > 0
+        state = torch.empty_like(parameter, dtype=tensor.dtype) if alike else torch.empty_like(tensor, device=device)
+        optimizer.state[parameter][key] = state.copy_(tensor)
 
 
 def average(weights: list[dict[str, Tensor]]) -> dict[str, Tensor]:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from regard.vision.captioner import Captioner
     from regard.vision.cbam import CBAM
     from regard.vision.classifier import Classification, Classifier
-    from regard.vision.compare import compare
+    from regard.vision.comparison import compare
     from regard.vision.self_attention import SelfAttention2d
     from regard.vision.squeeze_excitation import SqueezeExcitation
     from regard.vision.training import train
@@ -44,7 +44,7 @@ _DOORS = {
     "SelfAttention2d": "self_attention",
     "SqueezeExcitation": "squeeze_excitation",
     "VisionTransformer": "vit",
-    "compare": "compare",
+    "compare": "comparison",
     "train": "training",
 }
 

@@ -8,7 +8,7 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
 from regard.look.heatmap import COLOURS, INK, MUTED, PAPER, save_figure
-from regard.vision.compare import NAMES, Comparison
+from regard.vision.comparison import NAMES, Comparison
 
 BAR = 0.34  # half the length of a mean's bar
 

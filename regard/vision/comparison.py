@@ -201,7 +201,7 @@ def _comparison(record: dict[str, Any]) -> Comparison:
 
 
 def _write(out: Path, comparison: Comparison) -> None:
-    from regard.vision.compare_plot import save_plot
+    from regard.vision.comparison_plot import save_plot
 
     write_bytes(out / "comparison.md", (comparison.text() + "\n").encode())
     save_plot(comparison, out / "comparison.png")
