@@ -17,8 +17,10 @@ from regard.config import Recipe, check_recipe, load_recipe
 from regard.folder import holds_model
 from regard.text.toy import toy_corpus
 
-IMAGES = Path(__file__).with_name("images")
-FRENCH, REFERENCE = "The happy child sees the small black cat.", "L'enfant heureux voit le petit chat noir."
+IMAGES, PAGE = Path(__file__).with_name("images"), Path(__file__).with_name("look.md")
+TERMINAL = "--entropy\n```\n```\n"  # what the page has before the output of that command
+FRENCH = "The happy child sees the black cat."
+WATCHED = "The happy child sees the small black cat.", "L'enfant heureux voit le petit chat noir."
 SHORT = "The old man sleeps."
 KOREAN = "The student reads an old book."
 SYLLABLES = "ba go da du ki"
@@ -47,7 +49,7 @@ def train(folder: Path, name: str) -> None:
         split: [(each.source, each.target) for each in corpus.generate(split, count, max_words=words)]
         for split, count in (("train", 20_000), ("valid", 100))
     }
-    watch = [(FRENCH, REFERENCE)] if name == "en-fr" else []
+    watch = [WATCHED] if name == "en-fr" else []
     regard.train(recipe, train=pairs["train"], valid=pairs["valid"], out=folder / name, threads=1, watch=watch)
 
 
@@ -84,7 +86,6 @@ def syllables(name: str) -> Recipe:
 
 def draw(folder: Path) -> None:
     """Every picture, with the command that stands beside it in the page."""
-    look(folder, "en-fr", FRENCH, "--output", "look-map.png")
     look(folder, "en-fr", FRENCH, SHORT, "--entropy", "--output", "look-sheet.png")
     look(folder, "en-fr", FRENCH, "--steps", "3", "--output", "look-steps.gif")
     look(folder, "en-fr", "--over-time", "--output", "look-over-time.png")
@@ -99,7 +100,9 @@ def draw(folder: Path) -> None:
         text=True,
         check=True,
     )
-    (IMAGES / "look-terminal.txt").write_text(shown.stdout, "utf-8")
+    page = PAGE.read_text("utf-8")
+    before, _, rest = page.partition(TERMINAL)
+    PAGE.write_text(f"{before}{TERMINAL}{shown.stdout}```{rest.partition('```')[2]}", "utf-8")
 
 
 def look(folder: Path, model: str, *arguments: str) -> None:

@@ -227,16 +227,16 @@ class _Scene:
             Mark.text_at(24, SCORES - 34, "query", size=12, colour=MUTED, anchor="left"),
             self._label(SCORES + 7, "scores"),
         ]
-        finite = [score for score in self.trace.scores if score is not None]
-        top = max(map(abs, finite), default=1.0) or 1.0
+        finite = [0.0, *(score for score in self.trace.scores if score is not None)]
+        unit = 30 / ((max(finite) - min(finite)) or 1.0)
+        zero = SCORES - 5 + unit * min(finite)  # so that the lowest bar ends above its number
         for position, score in enumerate(self.trace.scores):
             if score is None:
-                marks.append(Mark.text_at(self._centre(position), SCORES + 7, "–", size=12, colour=MUTED))
+                marks.append(Mark.text_at(self._centre(position), SCORES + 12, "–", size=12, colour=MUTED))
                 continue
-            tall = 22 * share * abs(score) / top
-            bottom = SCORES - 12
-            upper = bottom - tall if score >= 0 else bottom
-            marks.append(Mark.bar(self._centre(position) - 7, upper, 14, tall, BLUE if score >= 0 else ACCENT))
+            tall = unit * share * abs(score)
+            upper, colour = (zero - tall, BLUE) if score >= 0 else (zero, ACCENT)
+            marks.append(Mark.bar(self._centre(position) - 7, upper, 14, tall, colour))
             if share == 1.0:
                 form = ".1f" if abs(score) >= 10 else ".2f"
                 marks += self._number("score", position, SCORES + 12, score, form)

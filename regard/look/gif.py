@@ -119,7 +119,7 @@ def save_gif(
 def write_images(images: Sequence[Image.Image], milliseconds: Sequence[float], path: Path) -> None:
     """Write images of one size as a GIF that plays for ever, all in one palette."""
     palette = _palette(images)
-    indexed = [image.quantize(palette=palette, dither=Image.Dither.NONE) for image in images]
+    indexed = [_indexed(image, palette) for image in images]
     buffer = io.BytesIO()
     # A GIF counts in hundredths of a second, and players slow down what is faster than two of them.
     times = [max(20, round(time / 10) * 10) for time in milliseconds]
@@ -135,7 +135,19 @@ def _palette(images: Sequence[Image.Image]) -> Image.Image:
     for image in some:
         sheet.paste(image, (0, top))
         top += image.height
-    return sheet.quantize(PALETTE, dither=Image.Dither.NONE)
+    colours = sheet.quantize(PALETTE - 1, dither=Image.Dither.NONE).getpalette() or []
+    palette = Image.new("P", (1, 1))
+    palette.putpalette([*colours[: 3 * (PALETTE - 1)], 255, 255, 255])
+    return palette
+
+
+def _indexed(image: Image.Image, palette: Image.Image) -> Image.Image:
+    """The image in the colours of the palette; paper stays white, which Pillow's search for the nearest misses."""
+    found = np.array(image.quantize(palette=palette, dither=Image.Dither.NONE))
+    found[(np.asarray(image) == 255).all(-1)] = PALETTE - 1
+    indexed = Image.fromarray(found, "P")
+    indexed.putpalette(palette.getpalette() or [])
+    return indexed
 
 
 @dataclass(frozen=True)

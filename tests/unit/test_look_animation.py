@@ -151,6 +151,7 @@ def test_a_gif_is_written_small_and_at_the_size_and_speed_that_were_asked_for(ba
     assert path.stat().st_size < 300_000
     with Image.open(path) as image:
         assert image.size == (450, 300)
+        assert image.convert("RGB").getpixel((2, 2)) == (255, 255, 255)
         assert getattr(image, "n_frames", 1) >= 6
         durations = []
         for number in range(getattr(image, "n_frames", 1)):
