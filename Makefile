@@ -4,12 +4,13 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
+TOOLS := $(VENV)/.tools-installed
 # Linux without a GPU: TORCH_INDEX=https://download.pytorch.org/whl/cpu installs the much smaller CPU build.
 TORCH_INDEX ?=
 PAIR ?= en-fr
 
 .DEFAULT_GOAL := help
-.PHONY: help venv quickstart chromium test test-slow benchmark lint format clean
+.PHONY: help venv tools quickstart chromium test test-slow benchmark lint format clean
 
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -21,8 +22,14 @@ $(STAMP): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Regard needs Python 3.11 or later, this is " + sys.version.split()[0] + ": make PYTHON=/path/to/python3.11")'
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check torch==2.13.0 $(if $(TORCH_INDEX),--index-url $(TORCH_INDEX))
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[serve]'
 	touch $(STAMP)
+
+# What tests and linters need is several times as much, so that a user of Regard does not wait for it.
+tools: $(TOOLS) ## and with all that testing needs
+$(TOOLS): $(STAMP)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
+	touch $(TOOLS)
 
 quickstart: venv ## train, translate, score and look, in about four minutes (PAIR=en-fr, en-de or en-ko)
 	$(BIN)/regard quickstart --pair $(PAIR)
@@ -42,15 +49,15 @@ benchmark: venv ## measure beside OpenNMT-py and JoeyNMT, some two hours (DATA=f
 	@test -n "$(DATA)" || { echo "make benchmark DATA=DIR: name the folder of the text" >&2; exit 2; }
 	$(BIN)/python benchmarks/recurrent.py --data $(DATA) $(if $(TORCH_INDEX),--torch-index $(TORCH_INDEX))
 
-test-slow: venv ## the tests in which every architecture must learn
+test-slow: tools ## the tests in which every architecture must learn
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 -m slow
 
-lint: venv ## ruff and mypy, changing nothing
+lint: tools ## ruff and mypy, changing nothing
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
-format: venv ## sort the imports and format the code
+format: tools ## sort the imports and format the code
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
