@@ -245,8 +245,9 @@ def test_another_candidate_is_said_instead(visit: Open, translators: dict[str, A
     page = visit(looking("bahdanau", unit="pieces"))
     before = translators["bahdanau"].look(SENTENCE)
     page.locator(".word.target").first.hover()
-    other = next(each for each in before.steps[0].candidates if each.id != before.steps[0].id)
-    page.locator("button.candidate", has_text=other.piece).first.click()
+    said = before.steps[0].id
+    other = next(each for each in before.steps[0].candidates if each.id != said and each.piece != "</s>")
+    page.get_by_role("button", name=f"Go on with “{other.piece}”,").click()
     page.locator(".changes .chip").wait_for()
     expected = translators["bahdanau"].look(SENTENCE, prefix=[other.id])
     record = record_of(page)
