@@ -5,8 +5,10 @@ import io
 import os
 from pathlib import Path
 
+import typer
+
 from regard.cli import main
-from regard.cli.app import COMMANDS
+from regard.cli.app import COMMANDS, load_command
 
 PAGE = Path(__file__).with_name("commands.md")
 
@@ -17,16 +19,26 @@ def page() -> str:
         "# The commands\n\nWhat `regard COMMAND --help` says, for reading in one place "
         "(written by `python docs/commands.py`).\n"
     ]
-    parts += [f"## regard {name}\n\n```\n{help_of(name)}```\n" for name in COMMANDS]
+    for name in COMMANDS:
+        for words in ([name], *([name, each] for each in commands_of(name))):
+            parts.append(f"##{'#' * (len(words) - 1)} regard {' '.join(words)}\n\n```\n{help_of(*words)}```\n")
     return "\n".join(parts)
 
 
-def help_of(name: str) -> str:
+def commands_of(name: str) -> list[str]:
+    """The commands that a command has of its own."""
+    loaded = load_command(name)
+    if not isinstance(loaded, typer.Typer):
+        return []
+    return [each.name or each.callback.__name__ for each in loaded.registered_commands if each.callback]
+
+
+def help_of(*words: str) -> str:
     """The help of one command, 80 columns wide."""
     os.environ["COLUMNS"] = "80"
     said = io.StringIO()
     with contextlib.redirect_stdout(said):
-        main([name, "--help"])
+        main([*words, "--help"])
     return "\n".join(line.rstrip() for line in said.getvalue().strip().splitlines()) + "\n"
 
 

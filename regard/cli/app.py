@@ -99,7 +99,7 @@ def build_app(wanted: str | None) -> typer.Typer:
     )
     app.callback(invoke_without_command=True)(_root)
     for name, line in COMMANDS.items():
-        command = _load(name) if name == wanted else _not_loaded
+        command = load_command(name) if name == wanted else _not_loaded
         if isinstance(command, typer.Typer):
             app.add_typer(command, name=name, short_help=line)
         else:
@@ -138,7 +138,8 @@ def _command_word(arguments: Sequence[str]) -> str | None:
     return next((word for word in arguments if not word.startswith("-")), None)
 
 
-def _load(name: str) -> Callable[..., None] | typer.Typer:
+def load_command(name: str) -> Callable[..., None] | typer.Typer:
+    """The function of a command, or the commands that it has of its own."""
     spelling = f"{name}_" if iskeyword(name) else name
     module = import_module(f"regard.cli.{SHARED_FILES.get(name, spelling)}")
     command: Callable[..., None] | typer.Typer = getattr(module, spelling)

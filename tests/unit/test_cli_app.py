@@ -126,7 +126,7 @@ def test_what_a_command_raises_becomes_a_line_and_a_status(capsys, monkeypatch, 
     def steps() -> None:
         raise raised
 
-    monkeypatch.setattr(app, "_load", lambda name: steps)
+    monkeypatch.setattr(app, "load_command", lambda name: steps)
     assert main(["steps"]) == status
     assert error_line(capsys) == line
 
@@ -135,7 +135,7 @@ def test_a_command_may_choose_its_status(monkeypatch):
     def steps() -> None:
         raise typer.Exit(1)
 
-    monkeypatch.setattr(app, "_load", lambda name: steps)
+    monkeypatch.setattr(app, "load_command", lambda name: steps)
     assert main(["steps"]) == 1
 
 
@@ -144,7 +144,7 @@ def test_debugging_lets_the_error_through(monkeypatch, raised):
     def steps() -> None:
         raise raised
 
-    monkeypatch.setattr(app, "_load", lambda name: steps)
+    monkeypatch.setattr(app, "load_command", lambda name: steps)
     monkeypatch.setenv("REGARD_DEBUG", "1")
     with pytest.raises(type(raised)):
         main(["steps"])
@@ -154,7 +154,7 @@ def test_debugging_lets_the_error_through(monkeypatch, raised):
 WRITERS = {
     "flushed": "import sys; from regard.cli import main; sys.exit(main(['steps']))",
     "buffered": (
-        "import sys; from regard.cli import app; app._load = lambda name: lambda: print('x'); "
+        "import sys; from regard.cli import app; app.load_command = lambda name: lambda: print('x'); "
         "sys.exit(app.main(['steps']))"
     ),
 }
