@@ -24,6 +24,7 @@ MOST_EDITS = 1000
 MOST_PLACES = 10_000  # of layers, heads, steps and positions, all counted from 0
 
 Place = Annotated[int, Field(ge=0, lt=MOST_PLACES)]
+PieceId = Annotated[int, Field(ge=0, lt=2**31)]  # how many a model has is checked when it is known
 Weight = Annotated[float, Field(ge=-1e6, le=1e6, allow_inf_nan=False)]
 
 
@@ -62,7 +63,7 @@ class LookRequest(Asked):
     model: str = Field(description="the name of a model, as /api/models tells it")
     text: str = Field(min_length=1, description="the sentence")
     reference: str | None = Field(None, min_length=1, description="look at this translation, not the model's own")
-    prefix: list[Place] | None = Field(
+    prefix: list[PieceId] | None = Field(
         None, max_length=MOST_EDITS, description="ids of the pieces that the translation begins with"
     )
     intervention: AskedIntervention | None = None
