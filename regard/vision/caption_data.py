@@ -30,7 +30,7 @@ from regard.vision.scenes import LANGUAGES, Language, scenes
 
 SCENES = "toy:scenes"
 SCENES_FORM = "write it as toy:scenes, toy:scenes:LANGUAGE or toy:scenes:LANGUAGE:COUNT, such as toy:scenes:ko"
-SCENE_COUNTS = {"train": 20_000, "valid": 500, "test": 500, "unseen": 500}
+SCENE_COUNTS = {"train": 30_000, "valid": 500, "test": 500, "unseen": 500}
 
 
 @dataclass(frozen=True)
