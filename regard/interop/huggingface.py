@@ -45,7 +45,7 @@ def _tensors(model: Outgoing) -> dict[str, torch.Tensor]:
     settings, tensors = model.settings, dict(model.tensors)
     if settings.positions == "interleaved":
         tensors = with_positions_in_halves(tensors, settings.hidden_size)
-    written = {}
+    written: dict[str, torch.Tensor] = {}
     for ours, theirs in layer_names(settings.encoder_layers, settings.decoder_layers):
         # attention may have no biases
         whole = tensors[ours] if ours in tensors else torch.zeros(len(theirs) * settings.hidden_size)
