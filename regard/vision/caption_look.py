@@ -9,12 +9,13 @@ import numpy as np
 import numpy.typing as npt
 from rich.cells import set_cell_size
 
+from regard.look.html import render_html
 from regard.look.pictures import check_picture_path, write_picture
 from regard.look.terminal import FAINT, SHADES, shorten
 from regard.vision.caption import Caption
 from regard.vision.captioner import Captioner
 
-FORMATS = ("png", "svg", "pdf", "gif", "json")
+FORMATS = ("png", "svg", "pdf", "gif", "html", "json")
 CELL = 2  # terminal cells that an image's cell is wide, for it to be about square
 SPACE = 3  # between two maps
 
@@ -29,16 +30,17 @@ def look_captioner(
     beam: int | None = None,
     font: Path | None = None,
 ) -> None:
-    """Caption an image and write a sheet (.png, .svg, .pdf), an animation (.gif) or the look record (.json).
+    """Caption an image and write a sheet (.png, .svg, .pdf), an animation (.gif), a page (.html) or the record (.json).
 
     Without an output, maps are printed. `text` is a caption to look at instead of the model's own.
     """
     if output is not None:
         check_picture_path(output, FORMATS)
     captioner = Captioner.load(folder, device)
-    if output is not None and output.suffix.lower() == ".json":
+    if output is not None and output.suffix.lower() in (".html", ".json"):
         look = captioner.look(image, reference=text, beam=beam)
-        write_picture(output, f"{look.to_json()}\n".encode())
+        document = f"{look.to_json()}\n" if output.suffix.lower() == ".json" else render_html(look)
+        write_picture(output, document.encode())
         print(look.target.text)
         return
     caption = captioner.caption(image, beam=beam) if text is None else captioner.force(image, text)
