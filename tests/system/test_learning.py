@@ -17,8 +17,15 @@ pytestmark = pytest.mark.slow
 
 MODELS: dict[str, dict[str, object]] = {
     "seq2seq": {"kind": "seq2seq", "cell": "lstm", "layers": 1, "hidden_size": 256},
-    "seq2seq-gru": {"kind": "seq2seq", "cell": "gru", "layers": 1, "hidden_size": 256},
-    "seq2seq-cho": {"kind": "seq2seq", "cell": "gru", "layers": 1, "context": "every_step", "hidden_size": 256},
+    "seq2seq-gru": {"kind": "seq2seq", "cell": "gru", "layers": 1, "hidden_size": 256, "reverse_source": False},
+    "seq2seq-cho": {
+        "kind": "seq2seq",
+        "cell": "gru",
+        "layers": 1,
+        "context": "every_step",
+        "hidden_size": 256,
+        "reverse_source": False,  # Cho et al. read forwards
+    },
     "attention": {"kind": "luong", "layers": 1, "score": "dot", "input_feeding": False, "reverse_source": False},
     "attention-previous": {"kind": "luong", "layers": 1, "query": "previous", "input_feeding": False},
     "bahdanau": {"kind": "bahdanau", "attention_size": 64, "maxout_size": 64},
