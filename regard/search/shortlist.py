@@ -63,7 +63,7 @@ class Shortlist:
 
 def _unique(numbers: Tensor) -> Tensor:
     """The different numbers, in rising order."""
-    unique: Tensor = torch.unique(numbers)  # type: ignore[no-untyped-call]
+    unique: Tensor = torch.unique(numbers)
     return unique
 
 
