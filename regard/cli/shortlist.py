@@ -34,6 +34,7 @@ def shortlist(
     """
     from regard.search.shortlist import COMMON, LIKELY, shortlist_folder
 
+    typer.echo("finding the likely pieces: up to a minute or two for a large text", err=True)
     made = shortlist_folder(
         model, train, likely=LIKELY if likely is None else likely, common=COMMON if common is None else common
     )

@@ -23,7 +23,7 @@ MODELS: dict[str, dict[str, object]] = {
         "cell": "gru",
         "layers": 1,
         "context": "every_step",
-        "hidden_size": 256,
+        "hidden_size": 320,
         "reverse_source": False,  # Cho et al. read forwards
     },
     "attention": {"kind": "luong", "layers": 1, "score": "dot", "input_feeding": False, "reverse_source": False},
@@ -54,7 +54,7 @@ FIRST_QUERY = {"gnmt": 1}  # its first query is zero: where it looks then cannot
 WORDS = 10  # of the longest sentence
 UPDATES = 2500
 FIXED_VECTOR_UPDATES = 6000  # without attention, ten words are hard to carry
-TEST_SENTENCES = 300
+TRAIN_SENTENCES, TEST_SENTENCES = 60_000, 300
 
 
 def recipe(model: dict[str, object]) -> Recipe:
@@ -81,7 +81,7 @@ def recipe(model: dict[str, object]) -> Recipe:
 def learned(name: str, tmp_path: Path) -> tuple[Translator, list[AlignedPair]]:
     """The trained model and unseen sentences of its task."""
     corpus = toy_corpus(TASK.get(name, "reverse"))
-    text = [(pair.source, pair.target) for pair in corpus.generate("train", 30_000, max_words=WORDS)]
+    text = [(pair.source, pair.target) for pair in corpus.generate("train", TRAIN_SENTENCES, max_words=WORDS)]
     valid = [(pair.source, pair.target) for pair in corpus.generate("valid", 200, max_words=WORDS)]
     translator = regard.train(
         recipe(MODELS[name]), train=text, valid=valid, out=tmp_path / name, progress=False, threads=1
