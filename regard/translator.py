@@ -11,9 +11,8 @@ from typing import Any, Literal, overload
 
 import numpy as np
 import torch
-from pydantic import ValidationError
 
-from regard.config import Recipe, SearchSettings, explain
+from regard.config import Recipe, SearchSettings
 from regard.contract import Intervention, MakeModel, Model
 from regard.errors import ConfigError
 from regard.evaluation.scores import perplexity
@@ -24,6 +23,7 @@ from regard.search import search as run_search
 from regard.search.ensemble import Ensemble
 from regard.search.forced import force
 from regard.search.hypothesis import Hypothesis
+from regard.search.settings import Search, changed_settings, chosen_settings
 from regard.search.shortlist import Shortlist, read_shortlist
 from regard.search.tree import BeamTree
 from regard.text.batches import collate, source_batch
@@ -34,9 +34,6 @@ from regard.translation import LazyTokens, Translation, one_line
 
 WINDOW = 1024
 """Lines that are read ahead and sorted by length, so that sentences translated together are alike."""
-
-Search = SearchSettings | Mapping[str, Any] | None
-"""Search settings, or some of them by name, over those of the model's recipe."""
 
 
 @dataclass(frozen=True)
@@ -385,10 +382,7 @@ class Translator:
         self, search: Search = None, *, beam: int | None = None, n_best: int | None = None
     ) -> SearchSettings:
         """The recipe's search settings with changes; a larger `n_best` alone widens the beam to it."""
-        base = search if isinstance(search, SearchSettings) else self.recipe.search
-        changes: dict[str, Any] = {} if search is None or isinstance(search, SearchSettings) else dict(search)
-        changes |= {name: value for name, value in (("beam", beam), ("n_best", n_best)) if value is not None}
-        return changed_settings(base, changes)
+        return chosen_settings(self.recipe.search, search, beam=beam, n_best=n_best)
 
     def _translation(
         self,
@@ -438,19 +432,6 @@ class Translator:
             alternatives=alternatives,
             look_again=look,
         )
-
-
-def changed_settings(base: SearchSettings, changes: Mapping[str, Any]) -> SearchSettings:
-    """Search settings with some changed by name; a larger `n_best` alone widens the beam to it."""
-    if not changes:
-        return base
-    table = base.model_dump() | dict(changes)
-    if "beam" not in changes and isinstance(table["n_best"], int):
-        table["beam"] = max(base.beam, table["n_best"])
-    try:
-        return SearchSettings.model_validate(table)
-    except ValidationError as error:
-        raise ConfigError(f"search: {explain(error, SearchSettings, table)}") from None
 
 
 def usable_device(device: str | torch.device) -> torch.device:

@@ -130,7 +130,7 @@ def _load(models: list[Path], device: str) -> "Translator":
 
 def _search_settings(recipe: Recipe, overrides: list[str], flags: dict[str, Any]) -> SearchSettings:
     """The recipe's settings, changed by --set and then by the options of their own name."""
-    from regard.translator import changed_settings
+    from regard.search.settings import changed_settings
 
     for override in overrides:
         if not override.strip().startswith("search."):

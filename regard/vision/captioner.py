@@ -29,10 +29,11 @@ from regard.look.trace import record, walk_along
 from regard.search import search as run_search
 from regard.search.forced import force
 from regard.search.hypothesis import Hypothesis
+from regard.search.settings import Search, chosen_settings
 from regard.text.batches import collate, source_batch
 from regard.text.tokenizer import BOS, EOS, PAD, Token, Tokenizer
 from regard.translation import one_line
-from regard.translator import Search, changed_settings, usable_device
+from regard.translator import usable_device
 from regard.vision.caption import Caption
 from regard.vision.caption_config import CaptionRecipe
 from regard.vision.images import read_image
@@ -248,10 +249,7 @@ class Captioner:
         self, search: Search = None, *, beam: int | None = None, n_best: int | None = None
     ) -> SearchSettings:
         """The recipe's search settings with changes; a larger `n_best` alone widens the beam to it."""
-        base = search if isinstance(search, SearchSettings) else self.recipe.search
-        changes: dict[str, Any] = {} if search is None or isinstance(search, SearchSettings) else dict(search)
-        changes |= {name: value for name, value in (("beam", beam), ("n_best", n_best)) if value is not None}
-        return changed_settings(base, changes)
+        return chosen_settings(self.recipe.search, search, beam=beam, n_best=n_best)
 
     def _captions(self, pixels: Pixels, hypotheses: Sequence[Hypothesis]) -> Caption:
         built = [
