@@ -30,7 +30,8 @@ def shortlist(
     regard translate models/de-en --shortlist < in.txt
 
     The likely pieces are found by IBM model 1 on the training text. `--shortlist` then computes the output layer for
-    them alone, which is quicker; scores are those among these pieces. Longer lists cost speed and lose less.
+    them alone, which is quicker where that layer is much of the work: with a beam, with a large vocabulary. Scores are
+    those among these pieces. Longer lists cost speed and lose less.
     """
     from regard.search.shortlist import COMMON, LIKELY, shortlist_folder
 
