@@ -349,7 +349,7 @@ class Translator:
         settings = changed_settings(self.search_settings(search, beam=beam), {"shortlist": False})
         if tree and settings.sample:
             raise ConfigError("a sampled translation has no beam: look at it without the tree.")
-        job = _Job(0, text, self.source_tokenizer.encode(text), self._prefix(prefix))
+        job = _Job(0, text, self.source_tokenizer.encode(text), prefix_ids(prefix, self.target_tokenizer))
         grown = BeamTree() if tree else None
         found = self._search([job], settings, False, 0, intervention, grown)[0]
         return look_at(
@@ -360,21 +360,6 @@ class Translator:
             intervention=intervention,
             tree=grown,
         )
-
-    def _prefix(self, prefix: str | Sequence[int] | None) -> list[int]:
-        """The pieces of a forced beginning, without an end unless the end itself is forced."""
-        if prefix is None:
-            return []
-        if isinstance(prefix, str):
-            return self.target_tokenizer.encode(prefix)[:-1] if prefix.strip() else []
-        for place, number in enumerate(prefix):
-            last = place == len(prefix) - 1
-            if not UNK <= number < self.target_tokenizer.size or number == BOS or (number == EOS and not last):
-                raise ConfigError(
-                    f"prefix: {number} at place {place} is no piece that a translation can hold there: "
-                    f"give ids of pieces, 0 to {self.target_tokenizer.size - 1}, with </s> only at the end."
-                )
-        return list(prefix)
 
     # --- settings and results -------------------------------------------------------------------------------------
 
@@ -466,6 +451,22 @@ def _unknown_words(source: str, source_tokens: Sequence[Token], hypothesis: Hypo
             word = source_tokens[place].word
             replaced.append("<unk>" if word is None else words[word])
     return replaced
+
+
+def prefix_ids(prefix: str | Sequence[int] | None, tokenizer: Tokenizer) -> list[int]:
+    """The pieces of a forced beginning, without an end unless the end itself is forced."""
+    if prefix is None:
+        return []
+    if isinstance(prefix, str):
+        return tokenizer.encode(prefix)[:-1] if prefix.strip() else []
+    for place, number in enumerate(prefix):
+        last = place == len(prefix) - 1
+        if not UNK <= number < tokenizer.size or number == BOS or (number == EOS and not last):
+            raise ConfigError(
+                f"prefix: {number} at place {place} is no piece that a line can hold there: "
+                f"give ids of pieces, 0 to {tokenizer.size - 1}, with </s> only at the end."
+            )
+    return list(prefix)
 
 
 def _paired(lines: Iterable[str], prefixes: Iterable[str]) -> Iterator[tuple[str, str]]:

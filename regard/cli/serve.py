@@ -45,6 +45,9 @@ def serve(
     max_look_characters: Annotated[int, _setting("max_look_characters")] = DEFAULTS.max_look_characters,
     max_alternatives: Annotated[int, _setting("max_alternatives")] = DEFAULTS.max_alternatives,
     max_beam: Annotated[int, _setting("max_beam")] = DEFAULTS.max_beam,
+    max_image_bytes: Annotated[int, _setting("max_image_bytes")] = DEFAULTS.max_image_bytes,
+    max_image_pixels: Annotated[int, _setting("max_image_pixels")] = DEFAULTS.max_image_pixels,
+    max_images: Annotated[int, _setting("max_images")] = DEFAULTS.max_images,
     max_queue: Annotated[int, _setting("max_queue")] = DEFAULTS.max_queue,
     max_batch: Annotated[int, _setting("max_batch")] = DEFAULTS.max_batch,
     max_connections: Annotated[int, _setting("max_connections")] = DEFAULTS.max_connections,
@@ -58,6 +61,8 @@ def serve(
     threads: Annotated[int | None, typer.Option(help="Threads of the model.", show_default=False)] = None,
 ) -> None:
     """Serve models: a page that looks inside them, and an API that LibreTranslate's clients understand.
+
+    Captioners and classifiers are served beside translators: the page then takes images too.
 
     Example: regard serve models/de-en models/en-de --port 5000
     """
@@ -109,6 +114,7 @@ def _run(
     for model in models:
         if not model.languages.known:
             typer.echo(f"{model.name}: its languages are not known: name them with --languages de-en.", err=True)
-    names = ", ".join(f"{each.name} ({each.languages.source}-{each.languages.target})" for each in models)
+    names = [f"{each.name} ({each.languages.source}-{each.languages.target})" for each in models]
+    names += [f"{each.name} (images)" for each in models.images]
     app = build_app(models, settings, keys)
-    run_server(app, settings, lambda address: typer.echo(f"Regard serves {names} at {address}"))
+    run_server(app, settings, lambda address: typer.echo(f"Regard serves {', '.join(names)} at {address}"))

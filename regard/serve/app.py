@@ -17,6 +17,7 @@ from starlette.middleware.cors import CORSMiddleware
 from regard import __version__
 from regard.serve.errors import ApiError, ClientGone
 from regard.serve.guard import Guard, Keys, Pace
+from regard.serve.image_routes import image_routes
 from regard.serve.libre import errors, libre_routes
 from regard.serve.metrics import Metrics
 from regard.serve.models import ServedModels
@@ -56,6 +57,8 @@ def build_app(models: ServedModels, settings: ServeSettings | None = None, api_k
     )
     app.include_router(libre_routes(service))
     app.include_router(own_routes(service))
+    if models.images:
+        app.include_router(image_routes(service))
     _add_metrics(app, service)
     _add_page(app)
     _add_errors(app)
@@ -66,7 +69,7 @@ def build_app(models: ServedModels, settings: ServeSettings | None = None, api_k
             allow_methods=["GET", "POST"],
             allow_headers=["Authorization", "Content-Type"],
         )
-    app.add_middleware(Guard, settings=settings, metrics=metrics)
+    app.add_middleware(Guard, settings=settings, metrics=metrics, images=bool(models.images))
     return app
 
 

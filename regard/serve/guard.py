@@ -31,6 +31,9 @@ SECURITY_HEADERS = {
 }
 _RAW_HEADERS = [(name.lower().encode(), value.encode()) for name, value in SECURITY_HEADERS.items()]
 
+IMAGE_PATH = "/api/look-image"
+"""The one endpoint whose bodies are images, and so may be larger."""
+
 _DRAIN_SECONDS = 2.0  # given to a client that is still sending what was refused, so that it reads the answer
 _MINUTE = 60.0
 _MOST_CLIENTS = 10_000  # whose pace is remembered
@@ -43,10 +46,12 @@ class Guard:
     before it is read, and one that comes too slowly is dropped without ever having held a place in the queue.
     """
 
-    def __init__(self, app: ASGIApp, settings: ServeSettings, metrics: Metrics) -> None:
+    def __init__(self, app: ASGIApp, settings: ServeSettings, metrics: Metrics, images: bool = False) -> None:
         self._app = app
         self._settings = settings
         self._metrics = metrics
+        self._reads_images = images
+        self._images = 0  # under way: what they hold is bounded by their number
         self._hosts = {"localhost", socket.gethostname().lower(), settings.host.lower()}
         self._hosts |= {host.lower() for host in settings.allow_hosts}
 
@@ -67,51 +72,40 @@ class Guard:
                 message["headers"] = [*message.get("headers", ()), *_RAW_HEADERS]
             await send(message)
 
+        is_image = self._reads_images and scope["path"] == IMAGE_PATH
+        self._images += is_image
         try:
-            body = await self._admit(scope, receive)
+            if is_image and self._images > self._settings.max_images:
+                raise ApiError(503, "the server has many images to look at: try again later", retry_after=1)
+            body = await self._admit(scope, receive, is_image)
             await self._app(scope, _replayed(body, receive), guarded_send)
         except ApiError as error:
             await refuse(error, receive, guarded_send)
         except ClientGone:  # while it was sending
             pass
         finally:
+            self._images -= is_image
             endpoint = _endpoint(scope)
             self._metrics.requests.labels(endpoint, str(status)).inc()
             self._metrics.seconds.labels(endpoint).observe(time.perf_counter() - started)
 
-    async def _admit(self, scope: Scope, receive: Receive) -> bytes:
+    async def _admit(self, scope: Scope, receive: Receive, is_image: bool) -> bytes:
         """The whole body of a request that may come in."""
         headers: dict[bytes, bytes] = dict(scope["headers"])
         host = headers.get(b"host", b"").decode("latin-1")
         if not self.knows_host(host):
             raise ApiError(421, f"this server is not called {host[:100]!r}: start it with --allow-host to allow that")
         length = headers.get(b"content-length", b"")
-        if length.isdigit() and int(length) > self._settings.max_body:
-            raise self._too_large()
+        most = self._settings.max_image_bytes if is_image else self._settings.max_body
+        if length.isdigit() and int(length) > most:
+            raise _too_large(most)
         if not length and b"transfer-encoding" not in headers:
             return b""
         try:
             async with asyncio.timeout(self._settings.max_slow_seconds):
-                return await self._read(receive)
+                return await _read(receive, most)
         except TimeoutError:
             raise ApiError(408, "the request came too slowly") from None
-
-    async def _read(self, receive: Receive) -> bytes:
-        chunks: list[bytes] = []
-        size, more = 0, True
-        while more:
-            message = await receive()
-            if message["type"] == "http.disconnect":
-                raise ClientGone
-            chunks.append(message.get("body", b""))
-            size += len(chunks[-1])
-            if size > self._settings.max_body:
-                raise self._too_large()
-            more = message.get("more_body", False)
-        return b"".join(chunks)
-
-    def _too_large(self) -> ApiError:
-        return ApiError(413, f"the request is too large: at most {self._settings.max_body:,} bytes are taken")
 
     def knows_host(self, header: str) -> bool:
         """Whether we are called by this name: an address, or a name that we go by.
@@ -128,6 +122,25 @@ class Guard:
         except ValueError:
             return False
         return True
+
+
+async def _read(receive: Receive, most: int) -> bytes:
+    chunks: list[bytes] = []
+    size, more = 0, True
+    while more:
+        message = await receive()
+        if message["type"] == "http.disconnect":
+            raise ClientGone
+        chunks.append(message.get("body", b""))
+        size += len(chunks[-1])
+        if size > most:
+            raise _too_large(most)
+        more = message.get("more_body", False)
+    return b"".join(chunks)
+
+
+def _too_large(most: int) -> ApiError:
+    return ApiError(413, f"the request is too large: at most {most:,} bytes are taken")
 
 
 def _replayed(body: bytes, receive: Receive) -> Receive:

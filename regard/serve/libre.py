@@ -11,7 +11,7 @@ from fastapi.responses import JSONResponse
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstraints, ValidationError, WithJsonSchema
 
 from regard.serve.errors import ApiError
-from regard.serve.languages import Detected, detect, name_of
+from regard.serve.languages import UNKNOWN, Detected, Languages, detect, name_of
 from regard.serve.markup import HtmlDocument
 from regard.serve.models import ServedModel
 from regard.serve.sentences import Document
@@ -133,6 +133,8 @@ def libre_routes(service: Service) -> APIRouter:
     """The endpoints of LibreTranslate."""
     router = APIRouter(tags=["LibreTranslate"])
     sources = service.models.sources
+    targets = sorted({target for targets in sources.values() for target in targets})
+    known: dict[str, Any] = {"source": {"enum": [AUTO, *sources]}, "target": {"enum": targets}} if targets else {}
 
     @router.post(
         "/translate",
@@ -140,9 +142,8 @@ def libre_routes(service: Service) -> APIRouter:
         responses=errors(400, 403, 429, 503),
         openapi_extra=_documented(
             TranslateRequest,
-            source={"enum": [AUTO, *sources]},
-            target={"enum": sorted({target for targets in sources.values() for target in targets})},
             alternatives={"maximum": service.settings.max_alternatives},
+            **known,
         ),
     )
     async def translate(request: Request) -> JSONResponse:
@@ -242,7 +243,7 @@ def _plain(detected: Detected) -> dict[str, Any]:
 
 
 def _frontend_settings(service: Service) -> dict[str, Any]:
-    first = next(iter(service.models)).languages
+    first = next((model.languages for model in service.models), Languages(UNKNOWN, UNKNOWN))
     return {
         "apiKeys": service.keys.required,
         "keyRequired": service.keys.required,

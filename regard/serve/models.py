@@ -1,4 +1,4 @@
-"""The models of a server: read from folders, each with its name and its languages."""
+"""The models of a server: read from folders, each with its name, and translators with their languages."""
 
 from __future__ import annotations
 
@@ -7,13 +7,18 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from regard.errors import ConfigError
+from regard.folder import model_kind, read_table
+from regard.serve.image_models import ServedCaptioner, ServedClassifier, ServedImageModel
 from regard.serve.languages import Languages, languages_of, parse_pair
 from regard.translator import Translator
+from regard.vision.captioner import Captioner
+from regard.vision.classifier import Classifier
+from regard.vision.config import RECIPES
 
 
 @dataclass(frozen=True)
 class ServedModel:
-    """A model under the name by which requests ask for it."""
+    """A model that translates, under the name by which requests ask for it."""
 
     name: str
     translator: Translator
@@ -21,18 +26,23 @@ class ServedModel:
 
 
 class ServedModels:
-    """All models of a server, in the order they were given; the first of a language pair translates it."""
+    """All models of a server, in the order they were given; the first of a language pair translates it.
 
-    def __init__(self, models: Iterable[ServedModel]) -> None:
-        self._by_name: dict[str, ServedModel] = {}
-        for model in models:
-            if model.name in self._by_name:
-                raise ConfigError(f"two models are called {model.name!r}: give them names, such as first=FOLDER.")
-            self._by_name[model.name] = model
-        if not self._by_name:
+    Iterating gives those that translate; `images` are those that read images.
+    """
+
+    def __init__(self, models: Iterable[ServedModel], images: Iterable[ServedImageModel] = ()) -> None:
+        translating, seeing = list(models), list(images)
+        if not translating and not seeing:
             raise ConfigError("there is no model to serve: name at least one model folder.")
+        self._by_name = {model.name: model for model in translating}
+        self._seeing = {model.name: model for model in seeing}
+        names = [model.name for model in (*translating, *seeing)]
+        for name in names:
+            if names.count(name) > 1:
+                raise ConfigError(f"two models are called {name!r}: give them names, such as first=FOLDER.")
         self._by_pair: dict[tuple[str, str], ServedModel] = {}
-        for model in self:
+        for model in translating:
             self._by_pair.setdefault((model.languages.source, model.languages.target), model)
 
     def __iter__(self) -> Iterator[ServedModel]:
@@ -41,9 +51,18 @@ class ServedModels:
     def __len__(self) -> int:
         return len(self._by_name)
 
+    @property
+    def images(self) -> list[ServedImageModel]:
+        """Those that read images."""
+        return list(self._seeing.values())
+
     def named(self, name: str) -> ServedModel | None:
-        """The model of this name."""
+        """The model of this name that translates."""
         return self._by_name.get(name)
+
+    def seeing(self, name: str) -> ServedImageModel | None:
+        """The model of this name that reads images."""
+        return self._seeing.get(name)
 
     def translating(self, source: str, target: str) -> ServedModel | None:
         """The model from one language to another."""
@@ -66,17 +85,26 @@ def load_models(arguments: Sequence[str], languages: str | None = None, device: 
     given = None
     if languages is not None and (given := parse_pair(languages)) is None:
         raise ConfigError(f"--languages {languages}: write it as source-target codes, such as de-en.")
-    return ServedModels([_load(argument, given, device) for argument in arguments])
+    loaded = [_load(argument, given, device) for argument in arguments]
+    return ServedModels(
+        [model for model in loaded if isinstance(model, ServedModel)],
+        [model for model in loaded if isinstance(model, ServedImageModel)],
+    )
 
 
-def _load(argument: str, given: Languages | None, device: str) -> ServedModel:
+def _load(argument: str, given: Languages | None, device: str) -> ServedModel | ServedImageModel:
     name, equals, folder = argument.partition("=")
     if not equals or Path(argument).exists():
         name, folder = "", argument
     if equals and not name and folder != argument:
         raise ConfigError(f"{argument}: the name before = is empty: write NAME=FOLDER.")
     path = Path(folder)
-    translator = Translator.load(path, device)
     own_name = name or path.resolve().name
+    kind = model_kind(read_table(path)[0])
+    if kind == "captioner":
+        return ServedCaptioner(own_name, Captioner.load(path, device))
+    if kind in RECIPES:
+        return ServedClassifier(own_name, Classifier.load(path, device))
+    translator = Translator.load(path, device)
     languages = given or parse_pair(name) or languages_of(translator.metrics, path.resolve().name)
     return ServedModel(own_name, translator, languages)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
 from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Request
@@ -15,6 +15,8 @@ from regard.config import MODEL_SETTINGS
 from regard.contract import Edit, Intervention
 from regard.errors import RegardError
 from regard.serve.errors import ApiError
+from regard.serve.image_models import ServedImageModel
+from regard.serve.languages import UNKNOWN
 from regard.serve.libre import errors
 from regard.serve.models import ServedModel
 from regard.serve.service import Service
@@ -86,13 +88,16 @@ class ModelInfo(BaseModel):
     kind: str
     title: str
     paper: str
+    task: Literal["translate", "caption", "classify"]
     source: Literal["text", "image"]
     source_language: str
     target_language: str
     parameters: int
-    bleu: float | None
+    bleu: float | None = None
+    accuracy: float | None = None
     attention: dict[str, dict[str, int]]
-    can_look: bool
+    sample: Literal["scenes", "two-ears"] | None = Field(None, description="what /api/sample-image draws for it")
+    can_look: bool = True
 
 
 class Limits(BaseModel):
@@ -103,6 +108,8 @@ class Limits(BaseModel):
     max_look_characters: int
     max_alternatives: int
     max_beam: int
+    max_image_bytes: int
+    max_image_pixels: int
     max_seconds: float
 
 
@@ -124,7 +131,7 @@ class LookRecord(BaseModel):
 def own_routes(service: Service) -> APIRouter:
     """The endpoints of our own."""
     router = APIRouter(prefix="/api", tags=["Regard"])
-    described = [describe(model) for model in service.models]
+    described = [*map(describe, service.models), *map(describe_image_model, service.models.images)]
 
     @router.get("/models", response_model=Models, responses=errors(403, 429))
     async def models(request: Request) -> Models:
@@ -171,20 +178,45 @@ def describe(model: ServedModel) -> ModelInfo:
     """What is known about a model."""
     translator = model.translator
     settings = MODEL_SETTINGS[translator.recipe.model.kind]
-    bleu = translator.metrics.get("valid", {}).get("bleu") if translator.metrics.get("valid") else None
     return ModelInfo(
         name=model.name,
         kind=translator.recipe.model.kind,
         title=settings.title,
         paper=settings.paper,
+        task="translate",
         source="text",
         source_language=model.languages.source,
         target_language=model.languages.target,
         parameters=sum(parameter.numel() for parameter in translator.model.parameters()),
-        bleu=None if bleu is None else round(float(bleu), 2),
+        bleu=_measured(translator.metrics, "bleu", 2),
         attention=_attention(model),
-        can_look=True,
     )
+
+
+def describe_image_model(model: ServedImageModel) -> ModelInfo:
+    """What is known about a model that reads images."""
+    metrics = model.model.metrics
+    return ModelInfo(
+        name=model.name,
+        kind=model.model.recipe.model.kind,
+        title=model.settings.title,
+        paper=model.settings.paper,
+        task=model.task,
+        source="image",
+        source_language=UNKNOWN,
+        target_language=UNKNOWN,
+        parameters=model.parameters,
+        bleu=_measured(metrics, "bleu", 2),
+        accuracy=_measured(metrics, "accuracy", 4),
+        attention=model.attention(),
+        sample=model.sample,
+    )
+
+
+def _measured(metrics: Mapping[str, Any], name: str, digits: int) -> float | None:
+    """A number that validation gave."""
+    value = (metrics.get("valid") or {}).get(name)
+    return None if value is None else round(float(value), digits)
 
 
 def _attention(model: ServedModel) -> dict[str, dict[str, int]]:

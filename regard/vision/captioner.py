@@ -7,8 +7,6 @@ print(caption, caption.word_attention().shape)
 
 from __future__ import annotations
 
-import base64
-import io
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from os import PathLike
@@ -33,11 +31,11 @@ from regard.search.settings import Search, chosen_settings
 from regard.text.batches import collate, source_batch
 from regard.text.tokenizer import BOS, EOS, PAD, Token, Tokenizer
 from regard.translation import one_line
-from regard.translator import usable_device
+from regard.translator import prefix_ids, usable_device
 from regard.vision.caption import Caption
 from regard.vision.caption_config import CaptionRecipe
 from regard.vision.images import read_image
-from regard.vision.pixels import Pixels, as_pixels, as_tensor
+from regard.vision.pixels import Pixels, as_pixels, as_tensor, png_of
 
 Picture = str | PathLike[str] | Image.Image | Pixels
 """A file, a Pillow image, or bytes (H, W, 3) or (H, W)."""
@@ -85,7 +83,7 @@ class Captioner:
         n_best: int | None = ...,
         attention: bool = ...,
         candidates: int = ...,
-        prefix: str = ...,
+        prefix: str | Sequence[int] = ...,
         intervention: Intervention | None = ...,
     ) -> Caption: ...
 
@@ -99,7 +97,7 @@ class Captioner:
         n_best: int | None = ...,
         attention: bool = ...,
         candidates: int = ...,
-        prefix: str = ...,
+        prefix: str | Sequence[int] = ...,
         intervention: Intervention | None = ...,
     ) -> list[Caption]: ...
 
@@ -112,13 +110,13 @@ class Captioner:
         n_best: int | None = None,
         attention: bool = True,
         candidates: int = 0,
-        prefix: str = "",
+        prefix: str | Sequence[int] = "",
         intervention: Intervention | None = None,
     ) -> Caption | list[Caption]:
         """The caption of an image, or of each of several; an image of another size is stretched to the model's.
 
         `search` changes the settings of the recipe; `beam` and `n_best` are short for it. `prefix` forces how the
-        caption begins, in whole words. `candidates` records so many of the likeliest pieces at each step.
+        caption begins, as text or as piece ids. `candidates` records so many of the likeliest pieces at each step.
         """
         alone = not isinstance(image, list | tuple)
         captions = self.caption_images(
@@ -138,19 +136,20 @@ class Captioner:
         search: Search = None,
         attention: bool = True,
         candidates: int = 0,
-        prefix: str = "",
+        prefix: str | Sequence[int] = "",
         intervention: Intervention | None = None,
         together: int = TOGETHER,
     ) -> Iterator[Caption]:
         """One caption for each image, in order; `together` images are held at a time."""
         settings = self.search_settings(search)
+        beginning = prefix_ids(prefix, self.tokenizer)
         stream = iter(images)
         first = 0
         while chunk := [self.read(image) for image in islice(stream, together)]:
             source = torch.stack([self.tensor(pixels) for pixels in chunk]).to(self.device)
             forced = None
-            if prefix.strip():
-                forced = source_batch([self.tokenizer.encode(prefix)[:-1]] * len(chunk))[0].to(self.device)
+            if beginning:
+                forced = source_batch([beginning] * len(chunk))[0].to(self.device)
             found = run_search(
                 self.model,
                 source,
@@ -195,7 +194,7 @@ class Captioner:
         image: Picture,
         *,
         reference: str | None = None,
-        prefix: str = "",
+        prefix: str | Sequence[int] = "",
         beam: int | None = None,
         candidates: int = 5,
         intervention: Intervention | None = None,
@@ -221,7 +220,7 @@ class Captioner:
         )
         about = look.model.model_copy(update={"kind": self.recipe.model.kind})
         seen = {"image": picture_of(pixels, caption.grid), "model": about, "intervention": intervention}
-        forced = len(self.tokenizer.encode(prefix)) - 1 if prefix.strip() and reference is None else 0
+        forced = len(prefix_ids(prefix, self.tokenizer)) if reference is None else 0
         return look.model_copy(update={**seen, "forced": reference is not None, "prefix": forced})
 
     # --- images, settings and results -----------------------------------------------------------------------------
@@ -289,12 +288,10 @@ def picture_of(pixels: Pixels, grid: tuple[int, int]) -> LookedAt:
     """The image as the look record has it, a large one made smaller."""
     picture = Image.fromarray(pixels)
     picture.thumbnail((MOST_SHOWN, MOST_SHOWN))
-    file = io.BytesIO()
-    picture.save(file, "PNG")
     return LookedAt(
         width=pixels.shape[1],
         height=pixels.shape[0],
         rows=grid[0],
         columns=grid[1],
-        png=base64.b64encode(file.getvalue()).decode(),
+        png=png_of(np.asarray(picture)),
     )

@@ -14,13 +14,12 @@ recipe says which size and channels to bring them to.
 from __future__ import annotations
 
 import gzip
-import io
 import math
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import BinaryIO, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -67,6 +66,10 @@ def describe(shape: Sequence[int]) -> str:
     return f"{height} x {width} pixels, {COLOURS.get(channels, f'{channels} channels')}"
 
 
+class TooManyPixels(DataError):  # noqa: N818  (it reads as what it is)
+    """A picture that claims to be larger than it may be."""
+
+
 # --- one picture --------------------------------------------------------------------------------------------------
 
 
@@ -78,36 +81,49 @@ def read_image(
     `channels` (1 or 3) refuses a grey image where colour is wanted and the reverse, unless it may `convert`. `size`
     stretches it to size x size.
     """
-    path = Path(path)
+    with open(path, "rb") as file:
+        return decode_image(file, str(path), channels, size, convert=convert)
+
+
+def decode_image(
+    file: BinaryIO,
+    name: str,
+    channels: int | None = None,
+    size: int | None = None,
+    *,
+    convert: bool = False,
+    most: int = MAX_PIXELS,
+) -> Tensor:
+    """The same of an open file, which errors call by its name; more than `most` pixels are refused undecoded."""
     try:
-        # A warning of Pillow's is a doubt about the file: it counts as an error, for one image or a million.
-        with warnings.catch_warnings(), open(path, "rb") as file:
-            warnings.simplefilter("error")
-            return _decode(file, path, channels, size, convert)
+        with warnings.catch_warnings():
+            # A warning of Pillow's is a doubt about the file: it counts as an error, for one image or a million.
+            warnings.filterwarnings("error", module=r"PIL\.")
+            return _decode(file, name, channels, size, convert, most)
     except DataError:
         raise
     except UnidentifiedImageError:
-        raise DataError(f"{path}: is no PNG or JPEG image: take it out, or save it again as one.") from None
+        raise DataError(f"{name}: is no PNG or JPEG image: take it out, or save it again as one.") from None
     except (Image.DecompressionBombWarning, Image.DecompressionBombError):
-        raise DataError(f"{path}: claims to have more than {MAX_PIXELS:,} pixels: make it smaller.") from None
+        raise TooManyPixels(f"{name}: claims to have more than {most:,} pixels: make it smaller.") from None
     except Exception as error:  # the decoders raise whatever a damaged file leads them to
         if isinstance(error, OSError) and error.errno is not None:
             raise  # the file itself cannot be read
         reason = " ".join(str(error).split())[:100]
-        raise DataError(f"{path}: is damaged ({reason}): take it out, or save it again.") from None
+        raise DataError(f"{name}: is damaged ({reason}): take it out, or save it again.") from None
 
 
-def _decode(file: io.BufferedReader, path: Path, channels: int | None, size: int | None, convert: bool) -> Tensor:
+def _decode(file: BinaryIO, name: str, channels: int | None, size: int | None, convert: bool, most: int) -> Tensor:
     with Image.open(file, formats=("PNG", "JPEG")) as opened:
         width, height = opened.size
-        if width * height > MAX_PIXELS:
+        if width * height > most:
             raise Image.DecompressionBombError
         picture = _plain(opened)
     found = 1 if picture.mode == "L" else 3
     if channels is not None and found != channels:
         if not convert:
             raise DataError(
-                f"{path}: is a {COLOURS[found]} image, and {COLOURS[channels]} is needed: "
+                f"{name}: is a {COLOURS[found]} image, and {COLOURS[channels]} is needed: "
                 f"convert it, or choose a set that is all {COLOURS[channels]}."
             )
         picture = picture.convert("L" if channels == 1 else "RGB")

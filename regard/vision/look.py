@@ -9,27 +9,24 @@ from __future__ import annotations
 
 import io
 import json
-import math
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
-import numpy.typing as npt
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 from PIL import Image
-from torch import Tensor
 
 from regard.look.heatmap import COLOURS, INK, MUTED, PAPER, save_figure
 from regard.look.pictures import check_picture_path, write_picture
 from regard.look.terminal import FAINT, SHADES
 from regard.vision.classifier import Classification, Classifier
-from regard.vision.seen import Cells, Gates, Seen
+from regard.vision.record import Map, classification_record, only_image
+from regard.vision.seen import Gates, Seen
 
-Map = npt.NDArray[np.float64]
 FORMATS = ("png", "svg", "pdf", "gif", "json")
 PANEL = 1.6  # inches
 MOST_COLUMNS = 9
@@ -77,7 +74,7 @@ def save_look(found: Classification, path: str | Path, dpi: int = 150) -> Path:
     path = check_picture_path(path, FORMATS)
     form = path.suffix[1:].lower()
     if form == "json":
-        write_picture(path, (json.dumps(to_dict(found), ensure_ascii=False) + "\n").encode())
+        write_picture(path, (json.dumps(classification_record(found), ensure_ascii=False) + "\n").encode())
     elif form == "gif":
         write_picture(path, animation(found))
     else:
@@ -97,7 +94,7 @@ def _row(number: int, seen: Seen) -> Row:
     if isinstance(seen, Gates):
         return _gate_row(number, seen)
     rows, columns = seen.grid
-    weights = _numbers(seen.weights)  # (heads, T, S)
+    weights = only_image(seen.weights)  # (heads, T, S)
     title = f"layer {number}\n{rows} x {columns}"
     if seen.class_token:
         maps = weights[:, 0, 1:].reshape(-1, rows, columns)
@@ -112,8 +109,8 @@ def _row(number: int, seen: Seen) -> Row:
 
 
 def _gate_row(number: int, seen: Gates) -> Row:
-    before, after = (np.abs(_numbers(each)).mean(0) for each in (seen.before, seen.after))
-    weights = _numbers(seen.weights)  # (C, H, W)
+    before, after = (np.abs(only_image(each)).mean(0) for each in (seen.before, seen.after))
+    weights = only_image(seen.weights)  # (C, H, W)
     brightest = max(float(before.max()), float(after.max()), 1e-12)
     height, width = before.shape
     channels = weights.mean((1, 2))
@@ -138,11 +135,6 @@ def _stretched(values: Map) -> Map:
 def _lit(title: str, weights: Map, mark: tuple[int, int] | None = None) -> Panel:
     largest = float(weights.max())
     return Panel(title, weights / max(largest, 1e-12), f"largest weight {largest:.2g}", "lit", mark)
-
-
-def _numbers(tensor: Tensor) -> Map:
-    """The only image of a batch."""
-    return tensor[0].double().cpu().numpy()
 
 
 # --- drawing ------------------------------------------------------------------------------------------------------
@@ -242,7 +234,7 @@ def _plain(axes: Axes) -> None:
         spine.set_visible(False)
 
 
-# --- as text and as numbers ---------------------------------------------------------------------------------------
+# --- as text ------------------------------------------------------------------------------------------------------
 
 
 def text_maps(found: Classification) -> str:
@@ -262,38 +254,3 @@ def text_maps(found: Classification) -> str:
 
 def _shade(share: float) -> str:
     return next((shade for least, shade in SHADES if share >= least), FAINT)
-
-
-def to_dict(found: Classification) -> dict[str, Any]:
-    """Plain values: the classes, and for each module its kind, its grid and its weights, to 6 digits."""
-    return {
-        "label": found.label,
-        "probabilities": {name: _short(value) for name, value in found.probabilities.items()},
-        "modules": [_module(seen) for seen in found.seen],
-    }
-
-
-def _module(seen: Seen) -> dict[str, Any]:
-    if isinstance(seen, Cells):
-        return {
-            "kind": "encoder-self",
-            "grid": list(seen.grid),
-            "class_token": seen.class_token,
-            "weights": _nested(_numbers(seen.weights)),
-        }
-    return {
-        "kind": "gate",
-        "grid": list(seen.before.shape[2:]),
-        "weights": _nested(_numbers(seen.weights).mean(0)),
-        "channels": _nested(_numbers(seen.weights).mean((1, 2))),
-        "before": _nested(np.abs(_numbers(seen.before)).mean(0)),
-        "after": _nested(np.abs(_numbers(seen.after)).mean(0)),
-    }
-
-
-def _nested(values: Map) -> Any:
-    return [_nested(part) for part in values] if values.ndim > 1 else [_short(value) for value in values.tolist()]
-
-
-def _short(value: float) -> float:
-    return value if value == 0 or not math.isfinite(value) else float(f"{value:.6g}")

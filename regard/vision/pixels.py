@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import base64
+import io
+
 import numpy as np
 import numpy.typing as npt
 import torch
@@ -24,3 +27,10 @@ def as_pixels(image: Tensor) -> Pixels:
     """The picture of bytes (C, H, W)."""
     planes: Pixels = image.numpy()
     return planes[0] if planes.shape[0] == 1 else np.ascontiguousarray(planes.transpose(1, 2, 0))
+
+
+def png_of(pixels: Pixels) -> str:
+    """A PNG file in base64."""
+    file = io.BytesIO()
+    Image.fromarray(pixels).save(file, "PNG")
+    return base64.b64encode(file.getvalue()).decode()

@@ -1,0 +1,168 @@
+"""Models that read images, as a server has them: captioners and classifiers."""
+
+from __future__ import annotations
+
+import io
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+
+from regard.config import Settings
+from regard.contract import Intervention
+from regard.errors import ConfigError, NoAttention
+from regard.vision.captioner import Captioner
+from regard.vision.classifier import Classifier
+from regard.vision.config import RECIPES
+from regard.vision.images import decode_image
+from regard.vision.pixels import as_pixels
+from regard.vision.record import classification_record
+
+Sample = Literal["scenes", "two-ears"]
+"""Images that we can draw ourselves, for those who have none at hand."""
+
+
+@dataclass(frozen=True)
+class ImageQuestion:
+    """An image as it was sent, and what else was asked."""
+
+    content: bytes
+    most_pixels: int
+    reference: str | None = None
+    prefix: Sequence[int] = ()
+    ban: Sequence[int] = ()
+    beam: int | None = None
+    candidates: int = 5
+
+    @property
+    def about_words(self) -> bool:
+        """Whether it asks for something that only a caption has."""
+        return self.reference is not None or self.beam is not None or bool(self.prefix or self.ban)
+
+
+@dataclass(frozen=True)
+class ServedImageModel(ABC):
+    """A model that reads images, under the name by which requests ask for it."""
+
+    task: ClassVar[Literal["caption", "classify"]]
+
+    name: str
+
+    @property
+    @abstractmethod
+    def model(self) -> Captioner | Classifier:
+        """The model itself."""
+
+    @property
+    @abstractmethod
+    def parameters(self) -> int:
+        """How many weights it has."""
+
+    @property
+    @abstractmethod
+    def sample(self) -> Sample | None:
+        """What we can draw for it."""
+
+    @abstractmethod
+    def attention(self) -> dict[str, dict[str, int]]:
+        """The kinds of attention with their layers and heads, seen on an empty image."""
+
+    @abstractmethod
+    def look(self, asked: ImageQuestion) -> dict[str, Any]:
+        """The record of an image."""
+
+    @property
+    def settings(self) -> type[Settings]:
+        """What is known of its architecture."""
+        kind = self.model.recipe.model.kind
+        return RECIPES[kind].models[kind]
+
+
+@dataclass(frozen=True)
+class ServedCaptioner(ServedImageModel):
+    """A captioner; images of any size and colour are made to fit."""
+
+    task = "caption"
+
+    captioner: Captioner
+
+    @property
+    def model(self) -> Captioner:
+        return self.captioner
+
+    @property
+    def parameters(self) -> int:
+        return sum(parameter.numel() for parameter in self.captioner.model.parameters())
+
+    @property
+    def sample(self) -> Sample | None:
+        return "scenes"
+
+    def attention(self) -> dict[str, dict[str, int]]:
+        settings = self.captioner.recipe.model
+        shape = (settings.image_size, settings.image_size, 3)[: 2 + (settings.image_channels == 3)]
+        look = self.captioner.look(np.zeros(shape, np.uint8), beam=1, candidates=0)
+        return {kind: heads.model_dump() for kind, heads in look.model.attention.items()}
+
+    def look(self, asked: ImageQuestion) -> dict[str, Any]:
+        channels = self.captioner.recipe.model.image_channels
+        pixels = decode_image(io.BytesIO(asked.content), "the image", channels, convert=True, most=asked.most_pixels)
+        record = self.captioner.look(
+            as_pixels(pixels),
+            reference=asked.reference,
+            prefix=asked.prefix,
+            beam=asked.beam,
+            candidates=asked.candidates,
+            intervention=Intervention(tuple(asked.ban)) if asked.ban else None,
+        ).to_dict()
+        record["model"]["name"] = self.name
+        return record
+
+
+@dataclass(frozen=True)
+class ServedClassifier(ServedImageModel):
+    """A classifier; images are stretched to its size and brought to its colours."""
+
+    task = "classify"
+
+    classifier: Classifier
+
+    @property
+    def model(self) -> Classifier:
+        return self.classifier
+
+    @property
+    def parameters(self) -> int:
+        return sum(parameter.numel() for parameter in self.classifier.network.parameters())
+
+    @property
+    def sample(self) -> Sample | None:
+        learned = str(self.classifier.metrics.get("data", {}).get("train", {}).get("data", ""))
+        return "two-ears" if learned.startswith("toy:two-ears") else None
+
+    def attention(self) -> dict[str, dict[str, int]]:
+        try:
+            found = self.classifier.look(np.zeros(self.classifier.shape, np.uint8))
+        except NoAttention:
+            return {}
+        return {
+            kind: {"layers": int(weights.shape[0]), "heads": int(weights.shape[1])}
+            for kind, weights in (found.attention or {}).items()
+        }
+
+    def look(self, asked: ImageQuestion) -> dict[str, Any]:
+        if asked.about_words:
+            raise ConfigError("a classifier says no words: leave out reference, prefix, ban and beam.")
+        channels, height, width = self.classifier.shape
+        size = height if height == width else None
+        pixels = decode_image(
+            io.BytesIO(asked.content), "the image", channels, size, convert=True, most=asked.most_pixels
+        )
+        try:
+            found = self.classifier.look(pixels)
+        except NoAttention:
+            found = self.classifier.classify(pixels)
+        about = {"name": self.name, "kind": self.classifier.recipe.model.kind}
+        return {**classification_record(found), "model": about}
