@@ -11,7 +11,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 EMBEDDING, DIRECTION, HIDDEN = 256, 256, 512
-"""Sizes of a word vector, of one direction of the encoder, and of the decoder."""
+"""Config B: sizes of a word vector, of one direction of the encoder, and of the decoder."""
+LAYERS, HEADS, WIDTH, FEEDFORWARD = 3, 4, 256, 1024
+"""Config A: layers on either side, heads, size of a layer, and of its feed-forward network."""
 
 _ENCODER = 2 * 3 * DIRECTION * (EMBEDDING + DIRECTION) + 2 * DIRECTION * HIDDEN  # two GRUs, and the keys
 _GRU = 3 * HIDDEN * (EMBEDDING + HIDDEN + HIDDEN)
@@ -44,3 +46,10 @@ def bahdanau(vocabulary: int) -> Cost:
     """The paper's decoder with an output layer as wide as the peers': maxout over state, word and context."""
     deep_output = (HIDDEN + EMBEDDING + 2 * DIRECTION) * 2 * HIDDEN
     return Cost(_ENCODER, _GRU + _QUERY + deep_output, HIDDEN * vocabulary)
+
+
+def transformer(vocabulary: int) -> Cost:
+    """Config A; the keys and values of the cross attention are made once per source token, so the encoder has them."""
+    square, feedforward = WIDTH * WIDTH, 2 * WIDTH * FEEDFORWARD
+    encoder = LAYERS * (4 * square + feedforward + 2 * square)
+    return Cost(encoder, LAYERS * (4 * square + 2 * square + feedforward), WIDTH * vocabulary)

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.cost import DIRECTION, EMBEDDING, HIDDEN, input_feeding
-from benchmarks.peer_environment import Mend, Recipe, set_up
-from benchmarks.process import AfterAWhile, Finished, RunError, environment, run
+from benchmarks.peer_environment import Mend, PeerEnvironment, Recipe
+from benchmarks.process import AfterAWhile, Finished, environment, run
 from benchmarks.side import BATCHES, BatchSize, Job, Setting, Translated
 from benchmarks.text import Text
 
@@ -41,18 +41,19 @@ class Joey:
     """One GRU layer on either side, Luong's decoder with the additive score."""
 
     name = "JoeyNMT 2.3.0"
-    allocators: tuple[str, ...] = ("default", "tuned")
+    borrows = None
+    shortlist = False
     own_batches = False
+    allocators: tuple[str, ...] = ("default", "tuned")
+    translation_allocators: tuple[str, ...] = ("default", "tuned")
 
     def __init__(self, folder: Path, vocabulary: int, torch_index: str | None) -> None:
-        self.folder = folder
         self.cost = input_feeding(vocabulary)
-        self.torch_index = torch_index
-        self.python = folder / "bin" / "python"
+        self.environment = PeerEnvironment(folder, RECIPE, torch_index)
 
     def set_up(self) -> None:
         """Install it into its environment."""
-        self.python = set_up(self.folder, RECIPE, self.torch_index)
+        self.environment.set_up()
 
     def train(self, text: Text, batch: BatchSize, minutes: float, setting: Setting) -> tuple[list[float], Finished]:
         """Speeds from its log."""
@@ -60,17 +61,17 @@ class Joey:
         finished = self._train(text, batch, 1_000_000, setting, stop)
         return speeds(finished.lines)[1:], finished
 
-    def train_model(self, text: Text, updates: int, setting: Setting) -> int:
+    def make_model(self, text: Text, updates: int, lender: Path, setting: Setting) -> int:
         """A checkpoint at the last update."""
         finished = self._train(text, BATCHES[0], updates, setting, None)
         (setting.folder / "model" / f"{updates}.ckpt").rename(setting.folder / "model.ckpt")
-        return int(_last(_PARAMETERS, finished.lines))
+        return int(finished.last(_PARAMETERS))
 
     def translate(self, text: Text, job: Job, model: Path, setting: Setting) -> Translated:
         """Seconds as it reports them, from the first batch to the last."""
         test = setting.folder / "test"
         for language in (text.source, text.target):
-            lines = text.pieces("test", language).read_text("utf-8").split("\n")[:-1][: job.sentences]
+            lines = text.test_pieces(language, job.sentences)
             test.with_suffix(f".{language}").write_text("\n".join(lines) + "\n", "utf-8")
         settings = config(text, BATCHES[0], 1, setting.folder / "model")
         settings["data"]["test"] = str(test)
@@ -85,7 +86,7 @@ class Joey:
         written = (setting.folder / "output.test").read_text("utf-8").split("\n")[:-1]
         tokens = sum(len(line.split()) + 1 for line in written)
         # it translates the validation set first, then the test set
-        return Translated(len(lines), float(_last(_SECONDS, finished.lines)), tokens, finished.peak_megabytes)
+        return Translated(len(lines), float(finished.last(_SECONDS)), tokens, finished)
 
     def _train(
         self, text: Text, batch: BatchSize, updates: int, setting: Setting, stop: AfterAWhile | None
@@ -98,7 +99,7 @@ class Joey:
     ) -> Finished:
         path = setting.folder / "config.yaml"
         path.write_text(json.dumps(settings, indent=1), "utf-8")  # JSON is YAML
-        command: list[str | Path] = [self.python, "-m", "joeynmt", mode, path, *more]
+        command: list[str | Path] = [self.environment.python, "-m", "joeynmt", mode, path, *more]
         variables = environment(setting.threads, setting.allocator) | TRUST
         return run(command, setting.folder, variables, setting.folder / "log.txt", stop)
 
@@ -214,10 +215,3 @@ def _model() -> dict[str, Any]:
 def speeds(lines: list[str]) -> list[float]:
     """Target tokens per second of each stretch of the log."""
     return [float(match[1]) for match in map(_PROGRESS.search, lines) if match]
-
-
-def _last(pattern: re.Pattern[str], lines: list[str]) -> str:
-    for match in map(pattern.search, reversed(lines)):
-        if match:
-            return match[1]
-    raise RunError(f"JoeyNMT: its output has no line with {pattern.pattern!r}")

@@ -1,4 +1,4 @@
-"""OpenNMT-py: config B with input feeding, by its own commands."""
+"""OpenNMT-py: config A, and config B with input feeding, by its own commands."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ import re
 from pathlib import Path
 from typing import Any
 
-from benchmarks.cost import DIRECTION, EMBEDDING, input_feeding
-from benchmarks.peer_environment import Recipe, set_up
-from benchmarks.process import AfterAWhile, Finished, RunError, environment, run
+from benchmarks.cost import DIRECTION, EMBEDDING, FEEDFORWARD, HEADS, LAYERS, WIDTH, input_feeding, transformer
+from benchmarks.peer_environment import PeerEnvironment, Recipe
+from benchmarks.process import AfterAWhile, Finished, environment, run
 from benchmarks.side import BATCHES, BatchSize, Job, Setting, Translated
 from benchmarks.text import Text
 
@@ -21,6 +21,39 @@ RECIPE = Recipe(
 # Its own checkpoints hold more than tensors.
 TRUST = {"TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD": "1"}
 
+# One GRU layer on either side, Luong's decoder with the additive score.
+RECURRENT = {
+    "learning_rate": 0.001,
+    "encoder_type": "brnn",
+    "decoder_type": "rnn",
+    "rnn_type": "GRU",
+    "enc_layers": 1,
+    "dec_layers": 1,
+    "hidden_size": 2 * DIRECTION,  # of both directions together, and of the decoder
+    "word_vec_size": EMBEDDING,
+    "global_attention": "mlp",
+    "input_feed": 1,
+    "bridge": True,
+}
+TRANSFORMER = {
+    "decay_method": "noam",
+    "warmup_steps": 400,
+    "learning_rate": 0.32,
+    "encoder_type": "transformer",
+    "decoder_type": "transformer",
+    "position_encoding": True,
+    "enc_layers": LAYERS,
+    "dec_layers": LAYERS,
+    "heads": HEADS,
+    "hidden_size": WIDTH,
+    "word_vec_size": WIDTH,
+    "transformer_ff": FEEDFORWARD,
+    "share_decoder_embeddings": True,
+}
+BATCH = 32  # sentences to translate together; it has no batching of its own choice
+
+MODELS = {"recurrent": (RECURRENT, input_feeding), "transformer": (TRANSFORMER, transformer)}
+
 _PROGRESS = re.compile(r"Step\s+\d+/.*?([\d.]+)/\s*([\d.]+) tok/s")
 _PARAMETERS = re.compile(r"number of parameters: (\d+)")
 # finer than its total, which is rounded to a tenth of a second
@@ -28,21 +61,30 @@ _MILLISECONDS = re.compile(r"Average translation time \(ms\): ([\d.]+)")
 
 
 class OpenNmt:
-    """One GRU layer on either side, Luong's decoder with the additive score."""
+    """One of the models; as it cannot read other toolkits' weights, it translates with its own."""
 
     name = "OpenNMT-py 3.5.1"
+    borrows = None
+    shortlist = False
     allocators: tuple[str, ...] = ("default", "tuned")
-    own_batches = False
 
-    def __init__(self, folder: Path, vocabulary: int, torch_index: str | None) -> None:
-        self.folder = folder
-        self.cost = input_feeding(vocabulary)
-        self.torch_index = torch_index
-        self.python = folder / "bin" / "python"
+    def __init__(
+        self,
+        kind: str,
+        folder: Path,
+        vocabulary: int,
+        torch_index: str | None,
+        translation_allocators: tuple[str, ...] = ("default", "tuned"),
+    ) -> None:
+        self.kind = kind
+        self.own_batches = kind == "transformer"  # recurrent models are measured with 32 sentences on all sides
+        self.translation_allocators = translation_allocators
+        self.cost = MODELS[kind][1](vocabulary)
+        self.environment = PeerEnvironment(folder, RECIPE, torch_index)
 
     def set_up(self) -> None:
         """Install it into its environment."""
-        self.python = set_up(self.folder, RECIPE, self.torch_index)
+        self.environment.set_up()
 
     def train(self, text: Text, batch: BatchSize, minutes: float, setting: Setting) -> tuple[list[float], Finished]:
         """Speeds from its log."""
@@ -50,47 +92,39 @@ class OpenNmt:
         finished = self._train(text, batch, 1_000_000, setting, stop)
         return speeds(finished.lines)[1:], finished
 
-    def train_model(self, text: Text, updates: int, setting: Setting) -> int:
+    def make_model(self, text: Text, updates: int, lender: Path, setting: Setting) -> int:
         """A checkpoint at the last update."""
         finished = self._train(text, BATCHES[0], updates, setting, None)
         (setting.folder / f"model_step_{updates}.pt").rename(setting.folder / "model.pt")
-        return int(_only(_PARAMETERS, finished.lines))
+        return int(finished.last(_PARAMETERS))
 
     def translate(self, text: Text, job: Job, model: Path, setting: Setting) -> Translated:
         """Seconds as it reports them, from the first batch to the last line written."""
         source, output = setting.folder / "source.txt", setting.folder / "output.txt"
-        lines = text.pieces("test", text.source).read_text("utf-8").split("\n")[:-1][: job.sentences]
+        lines = text.test_pieces(text.source, job.sentences)
         source.write_text("\n".join(lines) + "\n", "utf-8")
-        command: list[str | Path] = [
-            self.python,
-            "-m",
-            "onmt.bin.translate",
-            "-model",
-            model / "model.pt",
-            "-src",
-            source,
-        ]
-        command += ["-output", output, "-beam_size", str(job.beam), "-batch_size", str(job.batch), "-report_time"]
-        command += ["-max_length", "100"]
+        command: list[str | Path] = [self.environment.python, "-m", "onmt.bin.translate", "-model", model / "model.pt"]
+        command += ["-src", source, "-output", output, "-report_time", "-max_length", "100"]
+        command += ["-beam_size", str(job.beam), "-batch_size", str(job.batch or BATCH)]
         variables = environment(setting.threads, setting.allocator) | TRUST
         finished = run(command, setting.folder, variables, setting.folder / "log.txt")
         written = output.read_text("utf-8").split("\n")[:-1]
         tokens = sum(len(line.split()) + 1 for line in written)
-        seconds = len(lines) * float(_only(_MILLISECONDS, finished.lines)) / 1000
-        return Translated(len(lines), seconds, tokens, finished.peak_megabytes)
+        seconds = len(lines) * float(finished.last(_MILLISECONDS)) / 1000
+        return Translated(len(lines), seconds, tokens, finished)
 
     def _train(
         self, text: Text, batch: BatchSize, updates: int, setting: Setting, stop: AfterAWhile | None
     ) -> Finished:
         path = setting.folder / "config.yaml"
-        path.write_text(json.dumps(config(text, batch, updates, setting.folder), indent=1), "utf-8")  # JSON is YAML
-        command: list[str | Path] = [self.python, "-m", "onmt.bin.train", "-config", path]
+        path.write_text(json.dumps(config(self.kind, text, batch, updates, setting.folder), indent=1), "utf-8")
+        command: list[str | Path] = [self.environment.python, "-m", "onmt.bin.train", "-config", path]  # JSON is YAML
         variables = environment(setting.threads, setting.allocator) | TRUST
         return run(command, setting.folder, variables, setting.folder / "log.txt", stop)
 
 
-def config(text: Text, batch: BatchSize, updates: int, folder: Path) -> dict[str, Any]:
-    """Config B."""
+def config(kind: str, text: Text, batch: BatchSize, updates: int, folder: Path) -> dict[str, Any]:
+    """How to train one of the models."""
     pieces = str(text.vocabulary_file)
     train = {
         "path_src": str(text.pieces("train", text.source)),
@@ -131,28 +165,11 @@ def config(text: Text, batch: BatchSize, updates: int, folder: Path) -> dict[str
         "attention_dropout": [0.1],
         "param_init": 0.0,
         "param_init_glorot": True,
-        "learning_rate": 0.001,
-        "encoder_type": "brnn",
-        "decoder_type": "rnn",
-        "rnn_type": "GRU",
-        "enc_layers": 1,
-        "dec_layers": 1,
-        "hidden_size": 2 * DIRECTION,  # of both directions together, and of the decoder
-        "word_vec_size": EMBEDDING,
-        "global_attention": "mlp",
-        "input_feed": 1,
-        "bridge": True,
         "share_embeddings": True,
+        **MODELS[kind][0],
     }
 
 
 def speeds(lines: list[str]) -> list[float]:
     """Target tokens per second of each stretch of the log."""
     return [float(match[2]) for match in map(_PROGRESS.search, lines) if match]
-
-
-def _only(pattern: re.Pattern[str], lines: list[str]) -> str:
-    for match in map(pattern.search, lines):
-        if match:
-            return match[1]
-    raise RunError(f"OpenNMT-py: its output has no line with {pattern.pattern!r}")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import subprocess
 import time
@@ -23,10 +24,18 @@ class RunError(Exception):
 
 @dataclass(frozen=True)
 class Finished:
-    """A process that is over: what it wrote, and its largest resident memory."""
+    """A process that is over: what it wrote, its largest resident memory, and how long it lasted."""
 
     lines: list[str]
     peak_megabytes: float
+    seconds: float
+
+    def last(self, pattern: re.Pattern[str]) -> str:
+        """The group of the pattern in the last line that has it."""
+        for match in map(pattern.search, reversed(self.lines)):
+            if match:
+                return match[1]
+        raise RunError(f"the output has no line with {pattern.pattern!r}")
 
 
 def environment(threads: int, allocator: str) -> dict[str, str]:
@@ -45,6 +54,7 @@ def run(
     lines: list[str] = []
     stopped = False
     words = [str(part) for part in command]
+    started = time.perf_counter()
     with (
         open(log, "w", encoding="utf-8") as file,
         subprocess.Popen(
@@ -69,13 +79,14 @@ def run(
             # memory of the process that started it, so the benchmark itself keeps clear of torch)
             _, status, usage = os.wait4(process.pid, 0)
             process.returncode = os.waitstatus_to_exitcode(status)
+            seconds = time.perf_counter() - started
         except BaseException:
             process.kill()
             raise
     if process.returncode not in ((0, -signal.SIGTERM) if stopped else (0,)):
         last = lines[-1] if lines else "no output"
         raise RunError(f"{words[0]} ended with {process.returncode}: {last}\n" + "\n".join(lines[-15:]))
-    return Finished(lines, usage.ru_maxrss / 1024)
+    return Finished(lines, usage.ru_maxrss / 1024, seconds)
 
 
 class AfterAWhile:

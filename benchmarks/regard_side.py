@@ -1,13 +1,25 @@
-"""Regard by its own commands: `regard train`, and the Translator that `regard translate` uses."""
+"""Regard by its own commands: `regard train`, `regard shortlist`, and the Translator that `regard translate` uses."""
 
 from __future__ import annotations
 
 import json
 import re
+import shutil
 import sys
 from pathlib import Path
 
-from benchmarks.cost import DIRECTION, EMBEDDING, HIDDEN, bahdanau, input_feeding
+from benchmarks.cost import (
+    DIRECTION,
+    EMBEDDING,
+    FEEDFORWARD,
+    HEADS,
+    HIDDEN,
+    LAYERS,
+    WIDTH,
+    bahdanau,
+    input_feeding,
+    transformer,
+)
 from benchmarks.process import AfterAWhile, Finished, environment, run
 from benchmarks.side import BATCHES, BatchSize, Job, Setting, Translated
 from benchmarks.text import Text
@@ -23,6 +35,7 @@ reverse_source = false
 score = "additive"
 attention_size = {HIDDEN}
 input_feeding = true
+embedding_size = {EMBEDDING}
 """
 # The paper's: attention before the step, deep output; as wide before the softmax as the peers.
 BAHDANAU = f"""
@@ -31,21 +44,39 @@ encoder_size = {DIRECTION}
 hidden_size = {HIDDEN}
 attention_size = {HIDDEN}
 maxout_size = {HIDDEN}
+embedding_size = {EMBEDDING}
 """
-MODELS = {"luong": (LUONG, input_feeding), "bahdanau": (BAHDANAU, bahdanau)}
+TRANSFORMER = f"""
+kind = "transformer"
+hidden_size = {WIDTH}
+encoder_layers = {LAYERS}
+decoder_layers = {LAYERS}
+heads = {HEADS}
+feedforward_size = {FEEDFORWARD}
+norm = "post"
+tie_embeddings = "all"
+"""
+MODELS = {"luong": (LUONG, input_feeding), "bahdanau": (BAHDANAU, bahdanau), "transformer": (TRANSFORMER, transformer)}
+
+# A post-norm Transformer does not learn without a warm-up.
+CONSTANT = 'schedule = "constant"\nwarmup = 0'
+SCHEDULES = {"transformer": 'schedule = "inverse_sqrt"\nwarmup = 400'}
 
 _PROGRESS = re.compile(r"^update \d+")
 
 
 class Regard:
-    """One of the models of config B's size."""
+    """One of the models; with a shortlist it only translates, by the weights of the one without."""
 
-    allocators: tuple[str, ...] = ("default",)  # it tunes the allocator itself
     own_batches = True
+    translation_allocators: tuple[str, ...] = ("default",)  # it tunes the allocator itself
 
-    def __init__(self, kind: str, vocabulary: int) -> None:
+    def __init__(self, kind: str, vocabulary: int, shortlist: bool = False) -> None:
         self.kind = kind
-        self.name = f"Regard {kind}"
+        self.shortlist = shortlist
+        self.name = f"Regard {kind}" + (", shortlist" if shortlist else "")
+        self.borrows = f"Regard {kind}" if shortlist else None
+        self.allocators: tuple[str, ...] = () if shortlist else ("default",)
         self.cost = MODELS[kind][1](vocabulary)
 
     def set_up(self) -> None:
@@ -57,22 +88,48 @@ class Regard:
         finished = self.run_training(text.folder, (text.source, text.target), batch, 1_000_000, setting, stop)
         return speeds((setting.folder / "model" / "log.jsonl").read_text("utf-8"))[1:], finished
 
-    def train_model(self, text: Text, updates: int, setting: Setting) -> int:
+    def make_model(self, text: Text, updates: int, lender: Path, setting: Setting) -> int:
         """A model folder."""
-        self.run_training(text.folder, (text.source, text.target), BATCHES[0], updates, setting, None)
+        if self.shortlist:
+            self._add_shortlist(text, lender, setting)
+        else:
+            self.run_training(text.folder, (text.source, text.target), BATCHES[0], updates, setting, None)
         metrics = json.loads((setting.folder / "model" / "metrics.json").read_text("utf-8"))
         return int(metrics["parameters"])
 
     def translate(self, text: Text, job: Job, model: Path, setting: Setting) -> Translated:
         """Seconds from text to text, cutting into pieces and joining them included."""
+        source, output = text.raw("test", text.source), setting.folder / "output.txt"
+        if job.whole_process:
+            return self._translate_by_command(source, output, job, model, setting)
         driver = Path(__file__).with_name("translate_with_regard.py")
-        batch = 0 if job.batch is None else job.batch
-        command: list[str | Path] = [sys.executable, driver, model / "model", text.raw("test", text.source)]
-        command += [str(job.beam), str(batch), str(job.sentences or 0), setting.folder / "output.txt"]
+        command: list[str | Path] = [sys.executable, driver, model / "model", source]
+        command += [str(job.beam), str(job.batch or 0), str(job.sentences or 0), str(int(self.shortlist)), output]
         variables = environment(setting.threads, setting.allocator)
         finished = run(command, setting.folder, variables, setting.folder / "log.txt")
         result = json.loads(finished.lines[-1])
-        return Translated(result["sentences"], result["seconds"], result["tokens"], finished.peak_megabytes)
+        return Translated(result["sentences"], result["seconds"], result["tokens"], finished, output)
+
+    def _translate_by_command(self, source: Path, output: Path, job: Job, model: Path, setting: Setting) -> Translated:
+        """`regard translate` itself, with the time of its process."""
+        lines = source.read_text("utf-8").split("\n")[: job.sentences]
+        given = setting.folder / "source.txt"
+        given.write_text("\n".join(lines) + "\n", "utf-8")
+        command: list[str | Path] = [sys.executable, "-m", "regard", "translate", model / "model", "-i", given]
+        command += ["-o", output, "--beam", str(job.beam), "--threads", str(setting.threads), "--format", "json"]
+        variables = environment(setting.threads, setting.allocator)
+        finished = run(command + ["--shortlist"] * self.shortlist, setting.folder, variables, setting.folder / "log")
+        written = [json.loads(line) for line in output.read_text("utf-8").splitlines()]
+        return Translated(len(lines), finished.seconds, sum(len(each["tokens"]) for each in written), finished)
+
+    def _add_shortlist(self, text: Text, lender: Path, setting: Setting) -> None:
+        """A copy of the lender's model with a shortlist."""
+        folder = setting.folder / "model"
+        shutil.copytree(lender / "model", folder, ignore=shutil.ignore_patterns("training"))
+        command: list[str | Path] = [sys.executable, "-m", "regard", "shortlist", folder]
+        command += [part for side in (text.source, text.target) for part in ("--train", text.raw("train", side))]
+        variables = environment(setting.threads, setting.allocator)
+        run(command, setting.folder, variables, setting.folder / "log.txt")
 
     def run_training(
         self,
@@ -102,15 +159,14 @@ class Regard:
 
 
 def recipe(kind: str, batch: BatchSize, updates: int) -> str:
-    """Config B as a recipe."""
+    """Config A or B as a recipe."""
     if batch.sentences is not None:
         # the longest sentence has 128 tokens: sentences alone bound the batch
         size = f"batch_sentences = {batch.sentences}\nbatch_tokens = {128 * batch.sentences}"
     else:
         size = f"batch_tokens = {batch.tokens}"
     return f"""
-[model]{MODELS[kind][0]}embedding_size = {EMBEDDING}
-dropout = 0.1
+[model]{MODELS[kind][0]}dropout = 0.1
 
 [text]
 vocabulary_size = 8000
@@ -120,8 +176,7 @@ joint = true
 updates = {updates}
 {size}
 learning_rate = 1e-3
-schedule = "constant"
-warmup = 0
+{SCHEDULES.get(kind, CONSTANT)}
 label_smoothing = 0.1
 clip_norm = 1.0
 log_every = {batch.log_every}

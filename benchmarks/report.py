@@ -7,9 +7,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
-BEGIN = "<!-- benchmark: recurrent -->"
-END = "<!-- end of benchmark: recurrent -->"
-ALLOCATORS = {"default": "as it comes", "tuned": "malloc tuned"}
+ALLOCATORS = {"default": "as it comes", "tuned": "malloc tuned", "best": "best setting"}
 
 Record = dict[str, Any]
 Row = tuple[str, str]  # side and allocator
@@ -17,7 +15,12 @@ Row = tuple[str, str]  # side and allocator
 
 def write_report(path: Path, results: dict[str, Any]) -> None:
     """Put the tables between their markers."""
-    write_between(path, BEGIN, END, render(results))
+    write_between(path, *markers(results["name"]), render(results))
+
+
+def markers(name: str) -> tuple[str, str]:
+    """The lines before and after a benchmark's tables."""
+    return f"<!-- benchmark: {name} -->", f"<!-- end of benchmark: {name} -->"
 
 
 def write_between(path: Path, begin: str, end: str, tables: str) -> None:
@@ -35,16 +38,22 @@ def write_between(path: Path, begin: str, end: str, tables: str) -> None:
 
 def render(results: dict[str, Any]) -> str:
     """All tables with the machine and the commands."""
-    parts = [_machine(results)]
+    name = results["name"]
+    parts = [_machine(results), f"![Speed of all sides]({picture(name)})"]
     if results.get("train"):
         parts += ["### Training", _limit(results, "train"), training_table(results), training_ratios(results)]
     if results.get("translate"):
         parts += ["### Translating", _limit(results, "translate"), translation_table(results)]
-        parts += [translation_ratios(results)]
+        parts += [translation_ratios(results), tried_table(results)]
     if results.get("left_out"):
         parts.append("Left out: " + "; ".join(results["left_out"]) + ".")
     parts.append("```\n" + "\n".join(results["commands"]) + "\n```")
     return "\n" + "\n\n".join(part for part in parts if part) + "\n"
+
+
+def picture(name: str) -> str:
+    """Where a benchmark's picture lies, from the report."""
+    return f"images/performance-{name}.png"
 
 
 # --- training -----------------------------------------------------------------------------------------------------
@@ -83,11 +92,15 @@ def training_ratios(results: dict[str, Any]) -> str:
 def translation_table(results: dict[str, Any]) -> str:
     """A row for each side and allocator: for each job speed, length of the output and share of the limit; memory."""
     jobs = list(dict.fromkeys(record["job"] for record in results["translate"]))
-    lines = _heading("toolkit", "allocator", *jobs, "peak MB")
+    scored = [job for job in jobs if any("bleu" in each for each in results["translate"] if each["job"] == job)]
+    lines = _heading("toolkit", "allocator", *jobs, *(f"BLEU: {job}" for job in scored), "peak MB")
     for side, allocator in rows(results["translate"]):
         mine = [record for record in results["translate"] if _is(record, side, allocator)]
         cells = [side, ALLOCATORS[allocator]]
         cells += [_speed_cell(results, [record for record in mine if record["job"] == job]) for job in jobs]
+        for job in scored:
+            values = [record["bleu"] for record in mine if record["job"] == job and "bleu" in record]
+            cells.append(f"{statistics.median(values):.1f}" if values else "–")
         cells.append(f"{max(record['peak_megabytes'] for record in mine):,.0f}")
         lines.append(_row(cells))
     return "\n".join(lines)
@@ -97,22 +110,74 @@ def _speed_cell(results: dict[str, Any], records: list[Record]) -> str:
     if not records:
         return "–"
     speed = _median(records, "sentences_per_second")
+    if records[0]["whole_process"]:
+        return f"{1 / speed:.1f} s"
     if records[0]["batch"] == 1:
         return f"{1000 / speed:.1f} ms"
-    share = _median(records, "flop_per_sentence") * speed / limit(results, "translate")
-    return f"{speed:,.0f}/s of {_median(records, 'tokens_per_sentence'):.1f} tokens ({share:.0%})"
+    cell = f"{speed:,.0f}/s of {_median(records, 'tokens_per_sentence'):.1f} tokens"
+    if "flop_per_sentence" not in records[0]:
+        return cell
+    return f"{cell} ({_median(records, 'flop_per_sentence') * speed / limit(results, 'translate'):.0%})"
 
 
 def translation_ratios(results: dict[str, Any]) -> str:
-    """How Regard stands to the fastest peer, in words; by output tokens, since the models' outputs differ in length."""
+    """How Regard stands to each peer at its best, in words; by tokens too where outputs differ in length."""
     lines = []
     for job in dict.fromkeys(record["job"] for record in results["translate"]):
         same = [record for record in results["translate"] if record["job"] == job]
-        lines += _ratios(
-            f"Translating, {job}, sentences", same, lambda records: _median(records, "sentences_per_second")
-        )
-        lines += _ratios(f"Translating, {job}, tokens", same, _tokens_per_second)
+        for side in dict.fromkeys(record["side"] for record in same if record["side"].startswith("Regard")):
+            own = [record for record in same if record["side"] == side]
+            lines += _against_each(f"Translating, {job}", own, _peers_of(own, same))
     return "\n".join(lines)
+
+
+def _peers_of(own: list[Record], records: list[Record]) -> dict[str, list[Record]]:
+    """Peers with their records at their best; the full softmax is not held against a peer's shortlist."""
+    peers: dict[str, list[Record]] = {}
+    for side, allocator in rows(records):
+        mine = [record for record in records if _is(record, side, allocator)]
+        if side.startswith("Regard") or mine[0]["shortlist"] > own[0]["shortlist"]:
+            continue
+        before = peers.get(side)
+        if before is None or _median(before, "sentences_per_second") < _median(mine, "sentences_per_second"):
+            peers[side] = mine
+    return peers
+
+
+def _against_each(title: str, own: list[Record], peers: dict[str, list[Record]]) -> list[str]:
+    if not peers:
+        return []
+    words = []
+    for name, records in peers.items():
+        ratio = _median(own, "sentences_per_second") / _median(records, "sentences_per_second")
+        by_tokens = _tokens_per_second(own) / _tokens_per_second(records)
+        alike = abs(by_tokens / ratio - 1) < 0.01 or own[0]["whole_process"]
+        words.append(f"{ratio:.2f}× {name}" + ("" if alike else f" ({by_tokens:.2f}× in tokens)"))
+    return [f"- {title}: {own[0]['side']} runs at {', '.join(words)}."]
+
+
+def tried_table(results: dict[str, Any]) -> str:
+    """The settings that the peers were tried with, and which were chosen."""
+    tried = results.get("tried", [])
+    if not tried:
+        return ""
+    jobs = list(dict.fromkeys(each["job"] for each in tried))
+    lines = [
+        "Settings tried on some test sentences, in sentences a second; the one in bold was the best for its job:",
+        "",
+        *_heading("toolkit", "setting", *jobs),
+    ]
+    for side, setting in dict.fromkeys((each["side"], each["setting"]) for each in tried):
+        speeds = {each["job"]: each for each in tried if (each["side"], each["setting"]) == (side, setting)}
+        lines.append(_row([side, setting, *(_tried_cell(speeds.get(job)) for job in jobs)]))
+    return "\n".join(lines)
+
+
+def _tried_cell(tried: Record | None) -> str:
+    if tried is None:
+        return "–"
+    speed = f"{tried['sentences_per_second']:,.0f}"
+    return f"**{speed}**" if tried["chosen"] else speed
 
 
 def _tokens_per_second(records: list[Record]) -> float:

@@ -26,9 +26,9 @@ ROOT = Path(__file__).resolve().parent.parent
 if not __package__:
     sys.path[0] = str(ROOT)  # started as a script: `benchmarks` is a package all the same
 
+from benchmarks.benchmark import machine, say  # noqa: E402
 from benchmarks.load import Load, Target, measure  # noqa: E402
 from benchmarks.process import environment  # noqa: E402
-from benchmarks.recurrent import machine, say  # noqa: E402
 from benchmarks.report import write_between  # noqa: E402
 
 BEGIN = "<!-- benchmark: serve -->"

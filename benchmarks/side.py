@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from benchmarks.cost import Cost
 from benchmarks.process import Finished
@@ -36,6 +36,16 @@ class Job:
     beam: int
     batch: int | None  # None: as the toolkit likes
     sentences: int | None
+    whole_process: bool = False  # count from the start of the process to its end
+
+
+GREEDY, BEAM = Job("greedy, own batches", 1, None, None), Job("beam 5, own batches", 5, None, None)
+FIRST = Job("start to first sentence", 1, 1, 1, whole_process=True)
+
+
+def lone(beam: int, sentences: int) -> Job:
+    """One sentence at a time."""
+    return Job("greedy, one by one" if beam == 1 else f"beam {beam}, one by one", beam, 1, sentences)
 
 
 @dataclass(frozen=True)
@@ -45,7 +55,8 @@ class Translated:
     sentences: int
     seconds: float
     tokens: int
-    peak_megabytes: float
+    process: Finished
+    output: Path | None = None  # the translations as text
 
 
 @dataclass(frozen=True)
@@ -61,9 +72,12 @@ class Side(Protocol):
     """A toolkit; its models lie below the work folder."""
 
     name: str
-    allocators: tuple[str, ...]
-    cost: Cost
+    borrows: str | None  # the side whose model it translates with, if it trains none for that
+    shortlist: bool  # whether it scores likely pieces only
     own_batches: bool  # whether there is a way of batching that the toolkit prefers to 32 sentences
+    allocators: tuple[str, ...]  # to train with; none: it is not measured in training
+    translation_allocators: tuple[str, ...]
+    cost: Cost
 
     def set_up(self) -> None:
         """Install it, once."""
@@ -71,8 +85,29 @@ class Side(Protocol):
     def train(self, text: Text, batch: BatchSize, minutes: float, setting: Setting) -> tuple[list[float], Finished]:
         """Target tokens per second in each stretch of the log, after the first one."""
 
-    def train_model(self, text: Text, updates: int, setting: Setting) -> int:
-        """Train the model that translates, in batches of 64 sentences; the number of its parameters."""
+    def make_model(self, text: Text, updates: int, lender: Path, setting: Setting) -> int:
+        """Train the model that translates, in batches of 64 sentences, or make it from the lender's in its folder.
+
+        The number of its parameters is returned.
+        """
 
     def translate(self, text: Text, job: Job, model: Path, setting: Setting) -> Translated:
-        """Translate the test set with the model that `train_model` left in the folder `model`."""
+        """Translate the test set with the model that `make_model` left in the folder `model`."""
+
+
+@dataclass(frozen=True)
+class Tried:
+    """What a setting gave."""
+
+    job: str
+    setting: str
+    sentences_per_second: float
+    chosen: bool
+
+
+@runtime_checkable
+class Tuned(Protocol):
+    """A side that looks for its best setting on this machine before it is measured."""
+
+    def tune(self, text: Text, job: Job, model: Path, setting: Setting) -> list[Tried]:
+        """Try settings with some test sentences, and keep the best for `translate`."""

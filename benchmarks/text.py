@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import hashlib
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -32,6 +33,10 @@ class Text:
     def pieces(self, name: str, language: str) -> Path:
         """Lines of pieces, with a space between them."""
         return self.folder / f"{name}.{language}"
+
+    def test_pieces(self, language: str, sentences: int | None) -> list[str]:
+        """The first so many test sentences (None: all) in pieces."""
+        return self.pieces("test", language).read_text("utf-8").split("\n")[:-1][:sentences]
 
     @property
     def vocabulary_file(self) -> Path:
@@ -63,6 +68,12 @@ def copy_raw(data: Path, folder: Path, languages: tuple[str, str], test: str, se
         write(folder / f"raw.train.{language}", read(data, "train", language))
         lines = read(data, test, language)
         write(folder / f"raw.test.{language}", lines[:sentences])
+
+
+def digest(folder: Path, languages: tuple[str, str]) -> str:
+    """What the training text is known by."""
+    contents = b"".join((folder / f"raw.train.{language}").read_bytes() for language in languages)
+    return hashlib.sha256(contents).hexdigest()
 
 
 def cut_into_pieces(folder: Path, languages: tuple[str, str], tokenizer: Tokenizer) -> Text:

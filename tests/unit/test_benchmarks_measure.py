@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 import tomllib
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
 
-from benchmarks import cost, joey, opennmt, regard_side
-from benchmarks.process import AfterAWhile, RunError, environment, run
-from benchmarks.side import BATCHES
-from benchmarks.text import cut_into_pieces, peer_piece, read
+from benchmarks import cost, ctranslate2_side, huggingface_side, joey, opennmt, regard_side
+from benchmarks.peer_environment import PeerEnvironment
+from benchmarks.process import AfterAWhile, Finished, RunError, environment, run
+from benchmarks.same_weights import Choice, Driver
+from benchmarks.side import BATCHES, BEAM, GREEDY, Job, Setting, lone
+from benchmarks.text import Text, cut_into_pieces, digest, peer_piece, read
 from regard.config import Recipe, TextSettings, check_recipe
 from regard.text.tokenizer import Tokenizer
 
@@ -21,7 +26,7 @@ def regards(kind: str) -> Recipe:
     return check_recipe(tomllib.loads(regard_side.recipe(kind, BATCHES[0], 5)), "benchmark")
 
 
-@pytest.mark.parametrize("kind", ["luong", "bahdanau"])
+@pytest.mark.parametrize("kind", ["luong", "bahdanau", "transformer"])
 def test_cost_counts_every_weight_that_the_model_multiplies(kind: str) -> None:
     from regard.models import build_model
 
@@ -41,6 +46,7 @@ def test_cost_of_the_peers_model() -> None:
     once, twice = costs.translating(0, 10, 1), costs.translating(0, 10, 2)
     assert twice == 2 * once == costs.translating(0, 20, 1)
     assert costs.translating(10, 10, 1) - once == 2 * 10 * costs.encoder
+    assert cost.transformer(8000).training(1.0) == pytest.approx(45.4e6, rel=1e-2)
 
 
 @pytest.mark.parametrize("batch", BATCHES, ids=lambda batch: batch.name)
@@ -62,6 +68,7 @@ def test_speeds_are_target_tokens_per_second() -> None:
     assert opennmt.speeds(["loading", line]) == [1245.0]
     line = "2026-01-01 - INFO - Epoch 1, Step: 10, Batch Loss: 5.0, Batch Acc: 0.1, Tokens per Sec:      641, Lr: 0.001"
     assert joey.speeds(["loading", line]) == [641.0]
+    assert huggingface_side.speeds(["loading", "update 2: 1587.3 tok/s"]) == [1587.3]
     log = '{"event": "update", "tokens_per_second": 2000.5}\n{"event": "validation", "loss": 1}\n'
     assert regard_side.speeds(log) == [2000.5]
 
@@ -126,3 +133,97 @@ def test_peers_read_the_tokens_that_regard_sees(tmp_path: Path) -> None:
     assert not any("￨" in piece for piece in vocabulary)
     assert text.source_per_target == 1.0
     assert text.test_source_tokens == sum(len(tokenizer.encode(line)) for line in lines)
+    before = digest(tmp_path, ("en", "de"))
+    (tmp_path / "raw.train.de").write_text("anders\n", "utf-8")
+    assert digest(tmp_path, ("en", "de")) != before
+
+
+def test_the_last_match_of_a_log_counts(tmp_path: Path) -> None:
+    finished = Finished(["took 1 s", "took 2 s", "done"], 0.0, 0.0)
+    assert finished.last(re.compile(r"took (\d)")) == "2"
+    with pytest.raises(RunError, match="no line with 'lasted"):
+        finished.last(re.compile("lasted (.)"))
+
+
+# --- the same weights on all sides --------------------------------------------------------------------------------
+
+TEXT = Text(Path("text"), "en", "de", 8000, 1.0, 1000, 15_000)
+
+
+def test_marian_has_the_size_of_regards_transformer() -> None:
+    settings = regards("transformer").model
+    model = huggingface_side.config(TEXT, BATCHES[1])["model"]
+    assert (model["d_model"], model["encoder_layers"], model["decoder_ffn_dim"]) == (
+        settings.hidden_size,
+        settings.encoder_layers,  # type: ignore[union-attr]
+        settings.feedforward_size,  # type: ignore[union-attr]
+    )
+    opennmts = opennmt.config("transformer", TEXT, BATCHES[1], 5, Path("folder"))
+    assert (opennmts["hidden_size"], opennmts["dec_layers"], opennmts["transformer_ff"]) == (256, 3, 1024)
+    assert "rnn_type" not in opennmts
+
+
+def test_ctranslate2_is_tried_with_threads_over_batches_and_within_them() -> None:
+    tried = ctranslate2_side.candidates(GREEDY, 4, shortlist=False)
+    assert {(each["inter_threads"], each["intra_threads"]) for each in tried} == {(1, 4), (4, 1)}
+    assert len({each["batch"] for each in tried}) > 1
+    alone = ctranslate2_side.candidates(lone(1, 9), 4, shortlist=True)
+    assert {(each["inter_threads"], each["intra_threads"], each["batch"]) for each in alone} == {(1, 4, 1), (1, 1, 1)}
+    assert all(each["use_vmap"] for each in alone)
+    assert len(ctranslate2_side.candidates(GREEDY, 1, shortlist=False)) == len(ctranslate2_side.BATCHES)
+
+
+def test_a_shortlist_becomes_a_vocabulary_map() -> None:
+    pieces = ["<pad>", "<unk>", "<s>", "</s>", "ein", "Hund"]
+    likely = np.array([[3, 3], [3, 3], [3, 3], [3, 3], [5, 4], [5, 3]])
+    lines = ctranslate2_side.vocabulary_map(pieces, np.array([0, 1, 2, 3]), likely).splitlines()
+    assert lines[0] == "\t<pad> <unk> <s> </s>"
+    assert lines[5:] == ["ein\tein Hund", "Hund\t</s> Hund"]
+
+
+class Pretended(Driver):
+    """Batches of 64 are the quickest, int8 is slower, tuned malloc quicker with a beam only."""
+
+    def run(self, text: Any, job: Job, choices: list[Choice], *rest: Any) -> tuple[list[dict[str, Any]], Finished]:
+        assert len({choice.allocator for choice in choices}) == 1  # they share a process
+        results = []
+        for choice in choices:
+            seconds = 1.0 + abs(choice.settings["batch"] - 64) + 5 * (choice.settings["compute_type"] == "int8")
+            seconds += {"default": 0.0, "tuned": -0.5 if job.beam == 5 else 0.5}[choice.allocator]
+            results.append({"sentences": 10, "seconds": seconds, "tokens": 100})
+        return results, Finished([], 100.0, 9.0)
+
+
+def test_a_peer_is_measured_at_the_best_setting_of_each_job(tmp_path: Path) -> None:
+    driver = Pretended(PeerEnvironment(tmp_path, ctranslate2_side.RECIPE, None), "translate_with_ctranslate2.py")
+    first = [{"compute_type": "float32", "batch": batch} for batch in (32, 64)]
+    setting = Setting(tmp_path, 2, "default")
+    for job, allocator in ((GREEDY, "default"), (BEAM, "tuned")):
+        tried = driver.tune(TEXT, job, tmp_path, setting, first, "compute_type")
+        assert [each.setting.split(",")[0] for each in tried] == [
+            "compute type float32",
+            "compute type float32",
+            "compute type int8",
+            "compute type float32",
+        ]
+        assert [each.chosen for each in tried].count(True) == 1
+        assert driver.chosen[job.beam, job.batch] == Choice({"compute_type": "float32", "batch": 64}, allocator)
+    assert driver.translate(TEXT, BEAM, tmp_path, setting).seconds == 0.5
+
+
+def test_the_plain_loop_has_full_batches_of_similar_length() -> None:
+    from benchmarks.train_with_huggingface import batches
+
+    generator = np.random.default_rng(1)
+    pairs = [([5] * int(length), [6] * int(length + 1)) for length in generator.integers(3, 30, 600)]
+    epoch, sentences = [], 0
+    for batch in batches(list(pairs), 400, None):
+        epoch.append(batch)
+        sentences += len(batch)
+        if sentences == len(pairs):
+            break
+    longest = [max(len(target) for _, target in batch) for batch in epoch]
+    assert all(most * len(batch) <= 400 for most, batch in zip(longest, epoch, strict=True))
+    padded = sum(most * len(batch) for most, batch in zip(longest, epoch, strict=True))
+    assert sum(len(target) for _, target in pairs) / padded > 0.9
+    assert all(len(batch) <= 8 for batch, _ in zip(batches(list(pairs), None, 8), range(20), strict=False))
