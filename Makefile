@@ -10,10 +10,10 @@ TORCH_INDEX ?=
 PAIR ?= en-fr
 
 .DEFAULT_GOAL := help
-.PHONY: help venv tools quickstart chromium test test-slow benchmark lint format clean
+.PHONY: help venv tools quickstart chromium test test-slow benchmark benchmark-transformer lint format clean
 
 help: ## list the targets
-	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
+	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-21s %s\n", $$1, $$2}'
 
 venv: $(STAMP) ## create .venv with the pinned dependencies
 
@@ -45,9 +45,20 @@ chromium:
 	{ command -v apt-get && $$as -c "$(INSTALL_CHROMIUM)"; } >/dev/null 2>&1 \
 	|| echo "there is no Chromium, and none can be installed here: the tests of the page are skipped"
 
+benchmark: BENCHMARK := recurrent
 benchmark: venv ## measure beside OpenNMT-py and JoeyNMT, some two hours (DATA=folder of the text)
-	@test -n "$(DATA)" || { echo "make benchmark DATA=DIR: name the folder of the text" >&2; exit 2; }
-	$(BIN)/python benchmarks/recurrent.py --data $(DATA) $(if $(TORCH_INDEX),--torch-index $(TORCH_INDEX))
+	$(RUN_BENCHMARK)
+
+# Regard writes CTranslate2's model with the help of its package.
+benchmark-transformer: BENCHMARK := transformer
+benchmark-transformer: venv ## measure beside Hugging Face, OpenNMT-py and CTranslate2, half an hour
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt ctranslate2
+	$(RUN_BENCHMARK)
+
+define RUN_BENCHMARK
+@test -n "$(DATA)" || { echo "make $@ DATA=DIR: name the folder of the text" >&2; exit 2; }
+$(BIN)/python benchmarks/$(BENCHMARK).py --data $(DATA) $(if $(TORCH_INDEX),--torch-index $(TORCH_INDEX))
+endef
 
 test-slow: tools ## the tests in which every architecture must learn
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 -m slow
