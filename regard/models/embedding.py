@@ -12,6 +12,7 @@ from torch.nn import functional
 from regard.config import RecurrentSettings, TransformerSettings
 from regard.dropout import dropout
 from regard.errors import ConfigError
+from regard.packed import PackedLinear
 
 
 class Embeddings(nn.Module):
@@ -58,16 +59,18 @@ class Embeddings(nn.Module):
 
     def project(self, hidden: Tensor, columns: Tensor | None = None) -> Tensor:
         """Logits (..., V) of hidden (..., D), or only those of the vocabulary entries `columns`."""
-        return self.projection(columns)(hidden)
+        return functional.linear(hidden, *self._output(columns))
 
     def projection(self, columns: Tensor | None = None) -> Callable[[Tensor], Tensor]:
-        """`project` with the columns' weights taken out once."""
-        weight: Tensor = self.output_weight
-        bias: Tensor | None = self.output_bias
-        if columns is not None:
-            weight = weight.index_select(0, columns)
-            bias = None if bias is None else bias.index_select(0, columns)
-        return lambda hidden: functional.linear(hidden, weight, bias)
+        """`project` for many steps: the columns' weights are taken out once, and packed where that pays."""
+        return PackedLinear(*self._output(columns))
+
+    def _output(self, columns: Tensor | None) -> tuple[Tensor, Tensor | None]:
+        """Weight and bias of the output layer, or of some of its columns."""
+        if columns is None:
+            return self.output_weight, self.output_bias
+        bias = None if self.output_bias is None else self.output_bias.index_select(0, columns)
+        return self.output_weight.index_select(0, columns), bias
 
 
 def _table(vocabulary: int, size: int) -> nn.Embedding:
