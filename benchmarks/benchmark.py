@@ -182,7 +182,7 @@ class Benchmark:
     def make_models(self) -> None:
         """The models that translate, once; they stay in the folder `models`: remove it to train them again."""
         updates = self.options.translation_updates
-        for side in list(self.sides):
+        for side in [side for side in self.sides if side.translation_allocators]:
             folder = self.model_folder(side.name)
             done = folder / "parameters.txt"
             lender = self.model_folder(side.borrows or side.name)

@@ -50,8 +50,6 @@ TRANSFORMER = {
     "transformer_ff": FEEDFORWARD,
     "share_decoder_embeddings": True,
 }
-BATCH = 32  # sentences to translate together; it has no batching of its own choice
-
 MODELS = {"recurrent": (RECURRENT, input_feeding), "transformer": (TRANSFORMER, transformer)}
 
 _PROGRESS = re.compile(r"Step\s+\d+/.*?([\d.]+)/\s*([\d.]+) tok/s")
@@ -61,11 +59,12 @@ _MILLISECONDS = re.compile(r"Average translation time \(ms\): ([\d.]+)")
 
 
 class OpenNmt:
-    """One of the models; as it cannot read other toolkits' weights, it translates with its own."""
+    """One of the models; `translation_allocators` may be none, for it cannot translate with others' weights."""
 
     name = "OpenNMT-py 3.5.1"
     borrows = None
     shortlist = False
+    own_batches = False
     allocators: tuple[str, ...] = ("default", "tuned")
 
     def __init__(
@@ -77,7 +76,6 @@ class OpenNmt:
         translation_allocators: tuple[str, ...] = ("default", "tuned"),
     ) -> None:
         self.kind = kind
-        self.own_batches = kind == "transformer"  # recurrent models are measured with 32 sentences on all sides
         self.translation_allocators = translation_allocators
         self.cost = MODELS[kind][1](vocabulary)
         self.environment = PeerEnvironment(folder, RECIPE, torch_index)
@@ -105,7 +103,7 @@ class OpenNmt:
         source.write_text("\n".join(lines) + "\n", "utf-8")
         command: list[str | Path] = [self.environment.python, "-m", "onmt.bin.translate", "-model", model / "model.pt"]
         command += ["-src", source, "-output", output, "-report_time", "-max_length", "100"]
-        command += ["-beam_size", str(job.beam), "-batch_size", str(job.batch or BATCH)]
+        command += ["-beam_size", str(job.beam), "-batch_size", str(job.batch)]
         variables = environment(setting.threads, setting.allocator) | TRUST
         finished = run(command, setting.folder, variables, setting.folder / "log.txt")
         written = output.read_text("utf-8").split("\n")[:-1]

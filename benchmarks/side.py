@@ -76,7 +76,7 @@ class Side(Protocol):
     shortlist: bool  # whether it scores likely pieces only
     own_batches: bool  # whether there is a way of batching that the toolkit prefers to 32 sentences
     allocators: tuple[str, ...]  # to train with; none: it is not measured in training
-    translation_allocators: tuple[str, ...]
+    translation_allocators: tuple[str, ...]  # none: it is not measured in translating
     cost: Cost
 
     def set_up(self) -> None:

@@ -4,7 +4,7 @@
 
 DIR holds train.en, train.de, test_2016_flickr.en and so on, plain or .gz. The peers are installed into environments of
 their own below the work folder. All sides see the same text in the same 8,000 pieces. Hugging Face and CTranslate2
-translate with Regard's weights, at the best of several settings; OpenNMT-py cannot read them and trains its own. The
+translate with Regard's weights, at the best of several settings; OpenNMT-py cannot read them and is only trained. The
 sides take turns, and each result is the median of the repeats. Every run's figures go to a JSON file, tables and a
 picture to docs/performance.md.
 """
@@ -37,7 +37,7 @@ PLAN = Plan(
             options.work / "huggingface-environment", size, options.torch_index
         ),
         "opennmt": lambda options, size: OpenNmt(
-            "transformer", options.work / "opennmt-environment", size, options.torch_index, ("tuned",)
+            "transformer", options.work / "opennmt-environment", size, options.torch_index, ()
         ),
         "ctranslate2": lambda options, size: CTranslate2(options.work / "ctranslate2-environment", size, False),
         "vmap": lambda options, size: CTranslate2(options.work / "ctranslate2-environment", size, True),

@@ -190,7 +190,8 @@ def test_every_borrowed_model_belongs_to_a_side_of_the_plan(plan: Plan, tmp_path
     assert len(sides) == len(plan.makers)
     for side in sides.values():
         assert side.borrows is None or side.borrows in sides
-        assert side.translation_allocators
+        assert side.allocators or side.translation_allocators
+        assert side.borrows is None or sides[side.borrows].translation_allocators
         # a lender's model is there before the borrower's: it borrows none itself, or the order of the plan has it first
         if side.borrows is not None:
             assert list(sides).index(side.borrows) < list(sides).index(side.name)
