@@ -10,12 +10,10 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 
-from regard.config import Settings
 from regard.contract import Intervention
 from regard.errors import ConfigError, NoAttention
 from regard.vision.captioner import Captioner
 from regard.vision.classifier import Classifier
-from regard.vision.config import RECIPES
 from regard.vision.images import decode_image
 from regard.vision.pixels import as_pixels
 from regard.vision.record import classification_record
@@ -72,12 +70,6 @@ class ServedImageModel(ABC):
     @abstractmethod
     def look(self, asked: ImageQuestion) -> dict[str, Any]:
         """The record of an image."""
-
-    @property
-    def settings(self) -> type[Settings]:
-        """What is known of its architecture."""
-        kind = self.model.recipe.model.kind
-        return RECIPES[kind].models[kind]
 
 
 @dataclass(frozen=True)

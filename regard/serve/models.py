@@ -37,7 +37,7 @@ class ServedModels:
             raise ConfigError("there is no model to serve: name at least one model folder.")
         self._by_name = {model.name: model for model in translating}
         self._seeing = {model.name: model for model in seeing}
-        names = [model.name for model in (*translating, *seeing)]
+        names = [model.name for model in translating] + [model.name for model in seeing]
         for name in names:
             if names.count(name) > 1:
                 raise ConfigError(f"two models are called {name!r}: give them names, such as first=FOLDER.")

@@ -195,12 +195,12 @@ def describe(model: ServedModel) -> ModelInfo:
 
 def describe_image_model(model: ServedImageModel) -> ModelInfo:
     """What is known about a model that reads images."""
-    metrics = model.model.metrics
+    metrics, settings = model.model.metrics, model.model.recipe.model
     return ModelInfo(
         name=model.name,
-        kind=model.model.recipe.model.kind,
-        title=model.settings.title,
-        paper=model.settings.paper,
+        kind=settings.kind,
+        title=settings.title,
+        paper=settings.paper,
         task=model.task,
         source="image",
         source_language=UNKNOWN,

@@ -1,14 +1,15 @@
-/** What a person can do: translate, look into a model, change its attention, choose another word, go back. */
+/** What a person can do: translate, look at an image, look into a model, change its attention, choose another word, go back. */
 
-import { Refusal, askLook } from "./api.js";
+import { Refusal, askImage, askLook } from "./api.js";
 import { say } from "./language.js";
-import { UNCHANGED, changeOf, focused, shown } from "./store.js";
+import { UNCHANGED, changeOf, focused, isShown, shown } from "./store.js";
 
 /**
  * @typedef {import("./store.js").Store} Store
  * @typedef {import("./store.js").Change} Change
  * @typedef {import("./record.js").Edit} Edit
  * @typedef {import("./record.js").Unit} Unit
+ * @typedef {{focus?: string | null, change?: Change | null, keep?: boolean}} Options `keep` what a link has put in view
  */
 
 /** Requests under way by model; a new one for the same model puts an end to the old one. */
@@ -18,16 +19,36 @@ const underWay = new Map();
  * Translate with every chosen model at once.
  * @param {Store} store
  * @param {string} text
- * @param {{focus?: string | null, change?: Change | null, keep?: boolean}} [options] `keep` what a link has put in view
+ * @param {Options} [options]
  */
-export async function translate(store, text, { focus = null, change = null, keep = false } = {}) {
-  const { chosen } = store.state;
-  /** @type {Record<string, import("./store.js").Entry>} */
-  const entries = {};
+export async function translate(store, text, options) {
+  await askAll(store, { mode: "text", text }, options);
+}
+
+/**
+ * Let every chosen model that reads images look at one.
+ * @param {Store} store
+ * @param {import("./store.js").Upload} picture
+ * @param {Options} [options]
+ */
+export async function see(store, picture, options) {
+  await askAll(store, { mode: "image", picture }, options);
+}
+
+/**
+ * Ask the chosen models that read such a thing; what the others said of theirs stays.
+ * @param {Store} store
+ * @param {{mode: import("./store.js").Mode, text?: string, picture?: import("./store.js").Upload}} source
+ * @param {Options} [options]
+ */
+async function askAll(store, source, { focus = null, change = null, keep = false } = {}) {
+  const asking = { ...store.state, ...source };
+  const chosen = asking.chosen.filter((name) => isShown(asking, name));
+  const entries = Object.fromEntries(Object.entries(asking.entries).filter(([name]) => !isShown(asking, name)));
   for (const name of chosen) entries[name] = { status: "loading", history: [] };
-  const nowhere = keep ? {} : { step: null, position: null, pinned: false, playing: false };
-  const wanted = focus ?? store.state.focus;
-  store.set({ text, entries, focus: wanted !== null && chosen.includes(wanted) ? wanted : null, ...nowhere });
+  const nowhere = keep ? {} : { step: null, position: null, pinned: false, playing: false, notice: "" };
+  const wanted = focus ?? asking.focus;
+  store.set({ ...source, entries, focus: wanted !== null && chosen.includes(wanted) ? wanted : null, ...nowhere });
   await Promise.all(chosen.map((name) => lookAt(store, name)));
   if (change && store.state.focus !== null) await apply(store, change);
   if (store.state.treeOpen) await growTree(store);
@@ -41,9 +62,9 @@ async function lookAt(store, name) {
   const waiting = store.state.entries[name];
   const outdated = () => store.state.entries[name] !== waiting; // another sentence was asked for meanwhile
   try {
-    const original = await request(store, name, UNCHANGED);
-    if (original === null || outdated()) return;
-    store.setEntry(name, { status: "ready", original, history: [] });
+    const found = await request(store, name, UNCHANGED);
+    if (found === null || outdated()) return;
+    store.setEntry(name, { status: "ready", history: [], ...("label" in found ? { seen: found } : { original: found }) });
     if (store.state.focus === null) lookInto(store, name);
   } catch (error) {
     if (!outdated()) store.setEntry(name, { status: "error", error: reason(error) });
@@ -75,7 +96,11 @@ async function request(store, name, change, options = {}) {
   const controller = new AbortController();
   underWay.set(task, controller);
   try {
-    return await askLook(name, store.state.text, change, { ...options, signal: controller.signal });
+    const { models, picture, text } = store.state;
+    const { signal } = controller;
+    const seeing = models.find((model) => model.name === name)?.source === "image";
+    if (seeing && picture) return await askImage(name, picture.blob, change, signal);
+    return await askLook(name, text, change, { ...options, signal });
   } catch (error) {
     if (controller.signal.aborted) return null;
     throw error;
@@ -94,7 +119,7 @@ export async function apply(store, change) {
   store.setEntry(name, { busy: true });
   try {
     const look = await request(store, name, change);
-    if (look === null) return;
+    if (look === null || "label" in look) return;
     const entry = store.state.entries[name];
     store.setEntry(name, { busy: false, history: [...entry.history, { change, look }], tree: null });
     store.set({ notice: say("changed_to", { text: look.target.text }) });
@@ -124,7 +149,7 @@ export function edit(store, edits) {
 }
 
 /**
- * Forbid a source word, or allow it again; the whole sentence is then translated anew.
+ * Forbid a source word or a cell of the image, or allow it again; everything is then said anew.
  * @param {Store} store
  * @param {Unit} unit
  */
@@ -204,10 +229,10 @@ function goBack(store, history) {
  */
 export async function growTree(store) {
   const { focus, live, beam } = store.state;
-  if (focus === null || !live || !focused(store.state)) return;
+  if (focus === null || !live || !focused(store.state) || shown(store.state)?.image) return;
   try {
     const look = await request(store, focus, changeOf(store.state), { tree: true, beam });
-    if (look !== null) store.setEntry(focus, { tree: look });
+    if (look !== null && !("label" in look)) store.setEntry(focus, { tree: look });
   } catch (error) {
     store.set({ notice: reason(error) });
   }

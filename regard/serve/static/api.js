@@ -1,7 +1,8 @@
-/** The server's own API: which models there are, and a look at a sentence. */
+/** The server's own API: which models there are, and a look at a sentence or at an image. */
 
 /**
  * @typedef {import("./record.js").Look} Look
+ * @typedef {import("./seen.js").Seen} Seen
  * @typedef {import("./store.js").Change} Change
  */
 
@@ -46,27 +47,59 @@ export function askLook(model, text, change, { tree = false, beam, signal } = {}
   if (prefix.length > 0) body.prefix = prefix;
   if (ban.length > 0 || edits.length > 0) body.intervention = { ban, edits };
   if (tree) Object.assign(body, { tree, beam });
-  return ask("api/look", body, signal);
+  return ask("api/look", new Blob([JSON.stringify(body)], { type: "application/json" }), signal);
+}
+
+/**
+ * @param {string} model
+ * @param {Blob} image
+ * @param {Change} change
+ * @param {AbortSignal} [signal]
+ * @returns {Promise<Look | Seen>}
+ */
+export function askImage(model, image, { prefix, ban }, signal) {
+  const asked = new URLSearchParams({ model });
+  for (const id of prefix) asked.append("prefix", String(id));
+  for (const cell of ban) asked.append("ban", String(cell));
+  return ask(`api/look-image?${asked}`, image, signal);
+}
+
+/**
+ * An image that the server draws.
+ * @param {string} name
+ * @param {string} seed
+ * @returns {Promise<Blob>}
+ */
+export async function askSample(name, seed) {
+  return (await send(`api/sample-image?${new URLSearchParams({ name, seed })}`)).blob();
 }
 
 /**
  * @param {string} path
- * @param {unknown} [body]
+ * @param {Blob} [body]
  * @param {AbortSignal} [signal]
  */
 async function ask(path, body, signal) {
+  return (await send(path, body, signal)).json();
+}
+
+/**
+ * @param {string} path
+ * @param {Blob} [body]
+ * @param {AbortSignal} [signal]
+ */
+async function send(path, body, signal) {
   /** @type {Record<string, string>} */
-  const headers = body === undefined ? {} : { "Content-Type": "application/json" };
-  if (key) headers.Authorization = `Bearer ${key}`;
-  const method = body === undefined ? "GET" : "POST";
+  const headers = key ? { Authorization: `Bearer ${key}` } : {};
+  if (body) headers["Content-Type"] = body.type;
   let response;
   try {
-    response = await fetch(path, { method, headers, body: JSON.stringify(body), signal });
+    response = await fetch(path, { method: body ? "POST" : "GET", headers, body, signal });
   } catch (error) {
     if (signal?.aborted) throw error;
     throw new Refusal("", 0);
   }
+  if (response.ok) return response;
   const answer = await response.json().catch(() => ({}));
-  if (!response.ok) throw new Refusal(String(answer.error ?? response.statusText), response.status);
-  return answer;
+  throw new Refusal(String(answer.error ?? response.statusText), response.status);
 }

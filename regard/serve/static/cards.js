@@ -3,8 +3,9 @@
 import { lookInto } from "./actions.js";
 import { h, replace, s } from "./dom.js";
 import { say } from "./language.js";
-import { decimal } from "./number.js";
+import { decimal, percent } from "./number.js";
 import { gather, hasAttention, unitsOf } from "./record.js";
+import { isShown } from "./store.js";
 import { vectorCells } from "./vector.js";
 
 /**
@@ -13,11 +14,13 @@ import { vectorCells } from "./vector.js";
  */
 export function mountCards(place, store) {
   const list = h("ul", { class: "cards" });
-  place.append(h("h2", { class: "hidden-visually", id: "cards-title" }, say("translations")), list);
+  const title = h("h2", { class: "hidden-visually", id: "cards-title" });
+  place.append(title, list);
   store.listen((state, before) => {
-    const same = state.entries === before.entries && state.focus === before.focus && state.models === before.models;
-    if (same) return;
-    const names = Object.keys(state.entries);
+    const depends = /** @type {const} */ (["entries", "focus", "models", "mode"]);
+    if (depends.every((name) => state[name] === before[name])) return;
+    const names = Object.keys(state.entries).filter((name) => isShown(state, name));
+    title.textContent = say(state.mode === "text" ? "translations" : "findings");
     place.hidden = names.length === 0 || (!state.live && names.length < 2);
     replace(list, ...names.map((name) => card(store, name)));
   });
@@ -37,18 +40,22 @@ function card(store, name) {
     served?.kind ?? look?.model.kind,
     served?.parameters && say("parameters", { count: compact(served.parameters) }),
     served?.bleu && `BLEU ${decimal(served.bleu, 1)}`,
+    served?.accuracy && say("accuracy", { share: percent(served.accuracy) }),
   ];
   return h(
     "li",
     { class: here ? "card here" : "card", "data-model": name, "aria-busy": entry.status === "loading" },
     h("h3", { dir: "auto" }, name),
     h("p", { class: "about" }, about.filter(Boolean).join(" · ")),
-    entry.status === "loading" && h("p", { class: "waiting" }, say("loading")),
+    entry.status === "loading" && h("p", { class: "waiting" }, say(store.state.mode === "text" ? "loading" : "seeing")),
     entry.status === "error" && h("p", { class: "trouble", role: "alert" }, entry.error),
     look && !store.state.live && h("p", { class: "about", dir: "auto" }, look.source.text),
     look && h("p", { class: "translation", dir: "auto" }, look.target.text || "∅"),
     look && h("div", { class: "card-foot" }, thumbnail(look), figures(look)),
-    look &&
+    entry.seen && h("p", { class: "translation", dir: "auto" }, entry.seen.label),
+    entry.seen && h("div", { class: "card-foot" },
+      h("p", { class: "figures" }, percent(entry.seen.probabilities[entry.seen.label]))),
+    (look || entry.seen) &&
       h("button", { class: "whole", "aria-pressed": here, click: () => lookInto(store, name) },
         h("span", { class: "hidden-visually" }, say(here ? "looking_inside" : "look_inside") + ": " + name)),
   );

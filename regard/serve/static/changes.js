@@ -1,6 +1,7 @@
 /** The translation under a change against the original: words, probabilities, and the ways back. */
 
 import { dropEdit, dropPrefix, reset, toggleBan, undo } from "./actions.js";
+import { cellName } from "./cells.js";
 import { h, replace } from "./dom.js";
 import { say } from "./language.js";
 import { change as difference, decimal, percent } from "./number.js";
@@ -47,8 +48,7 @@ export function mountChanges(place, store) {
  */
 function listChanges(store, look) {
   const { prefix, ban, edits } = changeOf(store.state);
-  const words = unitsOf(look.source, "words", true);
-  const chips = words
+  const chips = places(look)
     .filter((unit) => unit.pieces.every((piece) => ban.includes(piece)))
     .map((unit) => chip(say("banned", { word: unit.label }), () => toggleBan(store, unit)));
   // What stood before an edit was given to the model to keep it; that goes without saying.
@@ -67,6 +67,17 @@ function listChanges(store, look) {
     chips.push(chip(say(phrase, { row, column, sign: multiplied ? "×" : "=", value }), () => dropEdit(store, edit)));
   }
   return chips;
+}
+
+/**
+ * What can be forbidden: the words of the source, or the cells of the image.
+ * @param {Look} look
+ * @returns {import("./record.js").Unit[]}
+ */
+function places({ image, source }) {
+  if (!image) return unitsOf(source, "words", true);
+  return Array.from({ length: image.rows * image.columns }, (_, position) =>
+    ({ label: cellName(position, image.columns), pieces: [position], special: false }));
 }
 
 /**

@@ -1,15 +1,59 @@
-/** The sentence and the models to translate it with. */
+/** What to look at: a sentence and the models to translate it with, or an image. */
 
-import { translate } from "./actions.js";
+import { lookInto, translate } from "./actions.js";
 import { useKey } from "./api.js";
-import { h, replace } from "./dom.js";
+import { h } from "./dom.js";
 import { say } from "./language.js";
+import { mountModels } from "./models.js";
+import { isShown, readers } from "./store.js";
+import { mountUpload } from "./upload.js";
+
+/**
+ * @typedef {import("./store.js").Store} Store
+ * @typedef {import("./store.js").Mode} Mode
+ */
 
 /**
  * @param {HTMLElement} place
- * @param {import("./store.js").Store} store
+ * @param {Store} store
  */
 export function mountForm(place, store) {
+  const tab = (/** @type {Mode} */ mode) =>
+    h("button", { "data-mode": mode, click: () => turn(store, mode) }, say(mode === "text" ? "text_mode" : "image_mode"));
+  const tabs = h("div", { class: "segments modes", role: "group", "aria-label": say("mode") }, tab("text"), tab("image"));
+  const text = h("div", {});
+  const image = h("div", {});
+  place.append(tabs, text, image);
+  mountSentence(text, store);
+  mountUpload(image, store);
+  tabs.hidden = image.hidden = true;
+  store.listen((state) => {
+    tabs.hidden = readers(state, "text").length === 0 || readers(state, "image").length === 0;
+    text.hidden = state.mode !== "text";
+    image.hidden = state.mode !== "image";
+    for (const each of tabs.children) {
+      each.setAttribute("aria-pressed", String(each.getAttribute("data-mode") === state.mode));
+    }
+  });
+}
+
+/**
+ * Look at a sentence or at an image; what was found of the other stays until one comes back to it.
+ * @param {Store} store
+ * @param {Mode} mode
+ */
+function turn(store, mode) {
+  if (mode === store.state.mode) return;
+  store.set({ mode, focus: null, step: null, position: null, pinned: false, playing: false, notice: "" });
+  const ready = Object.keys(store.state.entries).find((name) => isShown(store.state, name));
+  if (ready) lookInto(store, ready);
+}
+
+/**
+ * @param {HTMLElement} place
+ * @param {Store} store
+ */
+function mountSentence(place, store) {
   const sentence = /** @type {HTMLTextAreaElement} */ (
     h("textarea", { id: "sentence", rows: 2, dir: "auto", placeholder: say("placeholder"), enterkeyhint: "go" })
   );
@@ -20,10 +64,11 @@ export function mountForm(place, store) {
     h("div", { class: "typing" }, sentence, h("button", { type: "submit", class: "main" }, say("translate"))),
     models);
   place.append(form, welcome);
+  mountModels(models, store, "text");
   form.addEventListener("submit", (event) => {
     event.preventDefault();
     const text = sentence.value.trim();
-    if (store.state.chosen.length === 0) store.set({ notice: say("choose_model") });
+    if (!store.state.chosen.some((name) => isShown(store.state, name))) store.set({ notice: say("choose_model") });
     else if (text) translate(store, text);
     else sentence.focus();
   });
@@ -34,33 +79,8 @@ export function mountForm(place, store) {
   });
   store.listen((state, before) => {
     if (state.text !== before.text) sentence.value = state.text;
-    welcome.hidden = Object.keys(state.entries).length > 0;
-    if (state.models !== before.models || state.chosen !== before.chosen) {
-      const held = document.activeElement?.getAttribute("value");
-      replace(models, h("legend", {}, say("models")), ...state.models.map((model) => choice(store, model)));
-      if (held) [...models.querySelectorAll("input")].find((box) => box.value === held)?.focus();
-    }
+    welcome.hidden = state.text !== "";
   });
-}
-
-/**
- * @param {import("./store.js").Store} store
- * @param {import("./store.js").Served} model
- */
-function choice(store, model) {
-  const { chosen, models } = store.state;
-  const box = h("input", { type: "checkbox", value: model.name, checked: chosen.includes(model.name) });
-  box.addEventListener("change", () => {
-    const on = /** @type {HTMLInputElement} */ (box).checked;
-    const names = new Set(store.state.chosen);
-    if (on) names.add(model.name);
-    else names.delete(model.name);
-    // As the server lists them, whatever the order of the clicks.
-    store.set({ chosen: models.map((each) => each.name).filter((name) => names.has(name)) });
-  });
-  const known = [model.source_language, model.target_language].every((code) => code && code !== "und");
-  const pair = known ? `${model.source_language} → ${model.target_language}` : "";
-  return h("label", { class: "model" }, box, h("span", {}, h("bdi", {}, model.name), " ", h("small", {}, pair)));
 }
 
 /**

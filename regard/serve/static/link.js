@@ -18,6 +18,7 @@ export function writeLink(state) {
   const link = new URLSearchParams();
   if (state.live) {
     if (state.text) link.set("text", state.text);
+    if (state.mode === "image") link.set("image", state.picture?.sample ?? "");
     for (const name of state.chosen) link.append("model", name);
   }
   if (state.focus !== null) link.set("look", state.focus);
@@ -38,7 +39,8 @@ export function writeLink(state) {
 
 /**
  * @param {string} fragment
- * @returns {{state: Partial<State>, change: Change | null}}
+ * @returns {{state: Partial<State>, change: Change | null, sample: string | null}} `sample` is an image to draw; empty
+ *   where the image itself could not be in the link
  */
 export function readLink(fragment) {
   const link = new URLSearchParams(fragment.replace(/^#/, ""));
@@ -59,7 +61,7 @@ export function readLink(fragment) {
   const ban = wholeNumbers(link.get("ban"));
   const edits = link.getAll("edit").flatMap((text) => readEdit(text) ?? []);
   const changed = prefix.length + ban.length + edits.length > 0;
-  return { state, change: changed ? { prefix, ban, edits } : null };
+  return { state, change: changed ? { prefix, ban, edits } : null, sample: link.get("image") };
 }
 
 /** @param {Edit} edit */

@@ -15,12 +15,15 @@ import { readLink, writeLink } from "./link.js";
 import { mountMatrix } from "./matrix.js";
 import { mountPicture } from "./picture.js";
 import { mountPlayer } from "./player.js";
+import { hasAttention } from "./record.js";
 import { mountRibbons } from "./ribbons.js";
-import { START, Store, shown } from "./store.js";
+import { mountSeen } from "./seen.js";
+import { START, Store, readers, seenIn, shown } from "./store.js";
 import { followTable } from "./table.js";
 import { mountTime } from "./time.js";
 import { mountTop } from "./top.js";
 import { mountTree } from "./tree.js";
+import { draw } from "./upload.js";
 import { mountWeight } from "./weight.js";
 
 /**
@@ -33,14 +36,14 @@ function build(page, store) {
   const form = h("section", { class: "part form", hidden: !store.state.live });
   const notice = h("p", { class: "notice", role: "status", "aria-live": "polite" });
   const cards = h("section", { class: "part", "aria-labelledby": "cards-title", hidden: true });
-  const [heads, ribbons, fixed, matrix, candidates, weight, changes, player, tree, time, picture] = [
+  const [heads, ribbons, fixed, matrix, candidates, weight, changes, player, tree, time, picture, seen] = [
     "heads-part", "ribbons-part", "fixed-part", "matrix-part", "panel", "panel", "panel changes", "player", "tree-part",
-    "time-part", "picture-part",
+    "time-part", "picture-part", "seen-part",
   ].map((key) => h("section", { class: `part ${key}`, hidden: true }));
   const title = h("h2", { dir: "auto" });
   const inside = h("div", { class: "inside", hidden: true },
-    h("div", { class: "inside-head" }, title, keeping(store, matrix)),
-    heads, time, picture, ribbons, fixed,
+    h("div", { class: "inside-head" }, title, keeping(store, [matrix, picture, seen])),
+    heads, time, picture, seen, ribbons, fixed,
     h("div", { class: "columns" }, matrix, h("div", { class: "side" }, candidates, weight, changes)),
     player, tree);
   const note = h("p", {}, store.state.live ? say("attention_note") : say("file_note"));
@@ -51,6 +54,7 @@ function build(page, store) {
   mountHeads(heads, store);
   mountTime(time, store);
   mountPicture(picture, store);
+  mountSeen(seen, store);
   mountRibbons(ribbons, store, tables);
   mountFixed(fixed, store);
   mountMatrix(matrix, store, tables);
@@ -60,7 +64,7 @@ function build(page, store) {
   mountPlayer(player, store);
   mountTree(tree, store);
   store.listen((state) => {
-    inside.hidden = shown(state) === null;
+    inside.hidden = shown(state) === null && seenIn(state) === null;
     title.textContent = state.focus === null ? "" : say("inside", { name: state.focus });
     if (notice.textContent !== state.notice) notice.textContent = state.notice; // read aloud once
   });
@@ -70,16 +74,19 @@ function build(page, store) {
 /**
  * Copy a link, keep the record, keep the picture.
  * @param {Store} store
- * @param {HTMLElement} matrix
+ * @param {HTMLElement[]} parts one of which has the picture
  */
-function keeping(store, matrix) {
+function keeping(store, parts) {
   const name = () => `${store.state.focus ?? "look"}-attention`;
-  const pictures = pictureButtons(() => matrix.querySelector("svg.matrix"), name);
+  /** @returns {SVGElement | null} */
+  const drawn = () => parts.find((part) => !part.hidden)?.querySelector("svg.matrix, svg.cells") ?? null;
+  const pictures = pictureButtons(drawn, name);
   pictures.append(h("button", { class: "quiet", "aria-label": `${say("download")} JSON`,
-    click: () => keepJson(shown(store.state), name()) }, "JSON"));
+    click: () => keepJson(shown(store.state) ?? seenIn(store.state), name()) }, "JSON"));
   store.listen((state) => {
-    const drawn = matrix.hidden;
-    pictures.querySelectorAll("button").forEach((button, index) => (button.hidden = drawn && index < 2));
+    const look = shown(state);
+    const bare = look !== null && !hasAttention(look);
+    pictures.querySelectorAll("button").forEach((button, index) => (button.hidden = bare && index < 2));
   });
   const copy = h("button", { class: "quiet", click: () => copyLink(store) }, say("copy_link"));
   copy.hidden = location.protocol === "about:";
@@ -92,7 +99,8 @@ async function copyLink(store) {
   address.hash = writeLink(store.state);
   try {
     await navigator.clipboard.writeText(address.href);
-    store.set({ notice: say("copied") });
+    const { mode, picture } = store.state;
+    store.set({ notice: say(mode === "image" && !picture?.sample ? "copied_without_image" : "copied") });
   } catch {
     store.set({ notice: `${say("copy_this")} ${address.href}` });
   }
@@ -123,10 +131,10 @@ function followAddress(store) {
  * @param {HTMLElement} form
  */
 async function startLive(store, form) {
-  const { state, change } = readLink(location.hash);
+  const { state, change, sample } = readLink(location.hash);
   try {
     const served = await askModels();
-    const models = served.models.filter((model) => model.can_look && model.source !== "image");
+    const models = served.models.filter((model) => model.can_look);
     const names = models.map((model) => model.name);
     const asked = state.chosen ?? [];
     const known = asked.filter((name) => names.includes(name));
@@ -135,10 +143,16 @@ async function startLive(store, form) {
       ? say("unknown_models", { names: strange.join(", ") }) : "";
     const focus = state.focus !== null && known.includes(state.focus ?? "") ? state.focus : null;
     const text = state.text ?? "";
-    const widest = served.limits.max_beam;
-    store.set({ ...state, text, models, widest, focus, chosen: known.length > 0 ? known : names.slice(0, 3), notice });
+    const some = (/** @type {import("./store.js").Mode} */ mode) =>
+      readers({ ...store.state, models }, mode).slice(0, 3).map((model) => model.name);
+    const chosen = known.length > 0 ? known : [...some("text"), ...some("image")];
+    const sees = some("image").length > 0 && (sample !== null || some("text").length === 0);
+    const { limits } = served;
+    store.set({ ...state, text, models, limits, mode: sees ? "image" : "text", focus, chosen, notice });
     followAddress(store);
-    if (text && known.length > 0) await translate(store, text, { focus, change, keep: true });
+    const options = { focus, change, keep: true };
+    if (sees && sample) await draw(store, sample, options);
+    else if (!sees && text && known.length > 0) await translate(store, text, options);
   } catch (error) {
     const locked = error instanceof Refusal && [401, 403].includes(error.status);
     if (locked) askKey(form, () => startLive(store, form));

@@ -1,22 +1,36 @@
 /** A caption and the image it was made from: what a word looked at stays light, the rest is veiled. */
 
-import { h, replace, s } from "./dom.js";
+import { toggleBan } from "./actions.js";
+import { cellName, drawCells, lightCells, markCells, tellGrid } from "./cells.js";
+import { h, replace } from "./dom.js";
+import { icon } from "./icon.js";
 import { say } from "./language.js";
+import { weight as written } from "./number.js";
 import { mapOf, unitAt, unitsOf } from "./record.js";
-import { shown } from "./store.js";
+import { changeOf, shown } from "./store.js";
 
-const SIDE = 380; // pixels of the longer side
-const VEIL = 0.72; // how dark a cell without any weight is
+const WORD_TIME = 1100; // milliseconds for a word while they are played
+const MOST_TOLD = 3; // cells that a word's name tells of
+
+/**
+ * @typedef {import("./store.js").Store} Store
+ * @typedef {import("./record.js").Look} Look
+ * @typedef {import("./record.js").Unit} Unit
+ */
 
 /**
  * @param {HTMLElement} place
- * @param {import("./store.js").Store} store
+ * @param {Store} store
  */
 export function mountPicture(place, store) {
   const frame = h("div", { class: "picture-frame" });
   const caption = h("p", { class: "sentence", dir: "auto" });
-  place.append(h("h3", {}, say("picture")), h("p", { class: "hint" }, say("ribbons_hint")),
-    h("div", { class: "picture" }, frame, caption));
+  const note = h("div", {});
+  const hint = h("p", { class: "hint" });
+  const play = h("button", { class: "play" });
+  const show = h("div", { class: "telling-side" }, caption, h("div", { class: "row" }, play, note));
+  place.append(h("h3", {}, say("picture")), hint, h("div", { class: "picture" }, frame, show));
+  playWords(play, store);
   const depends = /** @type {const} */ (["step", "layer", "head", "unit", "specials"]);
   store.listen((state, before) => {
     const look = shown(state);
@@ -27,22 +41,38 @@ export function mountPicture(place, store) {
     if (!fresh && depends.every((name) => state[name] === before[name])) return;
     const units = unitsOf(look.target, state.unit, state.specials);
     if (fresh || state.unit !== before.unit || state.specials !== before.specials) {
-      replace(frame, drawing(image));
+      hint.textContent = say("picture_hint") + (state.live ? " " + say("picture_ban") : "");
+      drawPicture(frame, store, look);
+      replace(note, tellGrid(image));
       replace(caption, ...units.flatMap((unit) => [word(store, unit), " "]));
     }
-    const row = unitAt(units, state.step);
-    [...caption.children].forEach((each, t) => {
-      each.classList.toggle("here", t === row);
-      if (t === row) each.setAttribute("aria-current", "true");
-      else each.removeAttribute("aria-current");
-    });
-    veil(frame, look, row < 0 ? [] : units[row].pieces, state);
+    mark(frame, caption, units, look, state);
   });
 }
 
 /**
- * @param {import("./store.js").Store} store
- * @param {import("./record.js").Unit} unit
+ * @param {HTMLElement} frame
+ * @param {Store} store
+ * @param {Look} look
+ */
+function drawPicture(frame, store, look) {
+  const image = /** @type {import("./record.js").Picture} */ (look.image);
+  const held = frame.contains(document.activeElement) ? document.activeElement?.getAttribute("data-position") : null;
+  const { ban } = changeOf(store.state);
+  const name = (/** @type {number} */ position) =>
+    say(ban.includes(position) ? "allow_word" : "ban_word", { word: cellName(position, image.columns) });
+  const choose = store.state.live
+    ? (/** @type {number} */ position) => toggleBan(store, { label: "", pieces: [position], special: false })
+    : undefined;
+  const picture = drawCells(image, image, { label: say("picture"), name, choose });
+  markCells(picture, ban, "banned");
+  replace(frame, picture);
+  if (held) /** @type {SVGElement | null} */ (picture.querySelector(`[data-position="${held}"]`))?.focus();
+}
+
+/**
+ * @param {Store} store
+ * @param {Unit} unit
  */
 function word(store, unit) {
   const look = () => {
@@ -51,37 +81,80 @@ function word(store, unit) {
   return h("button", { class: "word target", pointerenter: look, focus: look, click: look }, h("bdi", {}, unit.label));
 }
 
-/** @param {import("./record.js").Picture} image */
-function drawing({ width, height, rows, columns, png }) {
-  const scale = SIDE / Math.max(width, height);
-  const across = width * scale;
-  const down = height * scale;
-  const picture = s("svg", { width: across, height: down, viewBox: `0 0 ${across} ${down}`, role: "img" });
-  picture.setAttribute("aria-label", say("picture"));
-  picture.append(s("image", { href: `data:image/png;base64,${png}`, width: across, height: down,
-    class: scale > 2 ? "pixels" : "" }));
-  for (let p = 0; p < rows * columns; p++) {
-    const cell = { width: across / columns, height: down / rows };
-    const at = { x: (p % columns) * cell.width, y: Math.floor(p / columns) * cell.height };
-    picture.append(s("rect", { ...at, ...cell, class: "veil" }));
-  }
-  return picture;
+/**
+ * Show the word in view, and light what it looked at.
+ * @param {HTMLElement} frame
+ * @param {HTMLElement} caption
+ * @param {Unit[]} units
+ * @param {Look} look
+ * @param {import("./store.js").State} state
+ */
+function mark(frame, caption, units, look, state) {
+  const row = unitAt(units, state.step);
+  const map = mapOf(look, { ...state, kind: "cross" });
+  const weights = units.map((unit) => mean(unit.pieces.map((piece) => map?.[piece] ?? [])));
+  [...caption.children].forEach((each, t) => {
+    each.classList.toggle("here", t === row);
+    if (t === row) each.setAttribute("aria-current", "true");
+    else each.removeAttribute("aria-current");
+    each.setAttribute("aria-label", spoken(look, units[t], weights[t]));
+  });
+  lightCells(/** @type {Element} */ (frame.firstElementChild), row < 0 || map === null ? null : weights[row]);
+}
+
+/** @param {number[][]} rows */
+function mean(rows) {
+  return rows[0].map((_, p) => rows.reduce((sum, row) => sum + (row[p] ?? 0), 0) / rows.length);
 }
 
 /**
- * Veil each cell by how little it was looked at, beside the one that was looked at most.
- * @param {HTMLElement} frame
- * @param {import("./record.js").Look} look
- * @param {number[]} steps
- * @param {import("./record.js").View} view
+ * "“star” looked at row 2, column 3 0.61, …"
+ * @param {Look} look
+ * @param {Unit} unit
+ * @param {number[]} weights
  */
-function veil(frame, look, steps, view) {
-  const map = mapOf(look, { ...view, kind: "cross" });
-  const cells = [...frame.querySelectorAll(".veil")];
-  const weights = cells.map((_, p) => steps.reduce((sum, t) => sum + (map?.[t]?.[p] ?? 0), 0));
-  const most = Math.max(...weights, 1e-9);
-  cells.forEach((cell, p) => {
-    const dark = steps.length === 0 ? 0 : VEIL * (1 - weights[p] / most);
-    cell.setAttribute("fill-opacity", dark.toFixed(3));
+function spoken(look, unit, weights) {
+  const columns = look.image?.columns ?? 1;
+  const places = weights
+    .map((weight, position) => ({ weight, position }))
+    .sort((one, other) => other.weight - one.weight)
+    .slice(0, MOST_TOLD)
+    .map(({ weight, position }) => `${cellName(position, columns)} ${written(weight)}`);
+  return say("looks_at", { word: unit.label, places: places.join("; ") });
+}
+
+/**
+ * Let the words be looked at one after another.
+ * @param {HTMLElement} button
+ * @param {Store} store
+ */
+function playWords(button, store) {
+  let timer = 0;
+  const draw = () => {
+    replace(button, icon(timer ? "pause" : "play"));
+    button.setAttribute("aria-label", say(timer ? "pause" : "play_words"));
+    button.setAttribute("title", say(timer ? "pause" : "play_words"));
+  };
+  const stop = () => {
+    clearInterval(timer);
+    timer = 0;
+    draw();
+  };
+  const go = (/** @type {boolean} */ first) => {
+    const look = shown(store.state);
+    const units = look?.image ? unitsOf(look.target, store.state.unit, store.state.specials) : [];
+    const next = units[first ? 0 : unitAt(units, store.state.step) + 1];
+    if (next) store.set({ step: next.pieces[0], position: null, pinned: false, playing: false });
+    else stop();
+  };
+  button.addEventListener("click", () => {
+    if (timer) return stop();
+    timer = setInterval(() => go(false), WORD_TIME);
+    go(true);
+    draw();
   });
+  store.listen((state, before) => {
+    if (timer && (shown(state) !== shown(before) || state.playing)) stop();
+  });
+  draw();
 }

@@ -1,6 +1,7 @@
 /** The player: walks through the five stages of every target word, by itself or step by step. */
 
-import { h, replace, s, stillness } from "./dom.js";
+import { h, replace, stillness } from "./dom.js";
+import { icon } from "./icon.js";
 import { say } from "./language.js";
 import { hasAttention, traceAt } from "./record.js";
 import { STAGES, drawStep, showStage, tellStage } from "./stages.js";
@@ -78,22 +79,8 @@ function write(element, text) {
   if (element.textContent !== text) element.textContent = text;
 }
 
-const ICONS = {
-  first: "M6 5v14M18 5L9 12L18 19Z",
-  back: "M15 5L8 12L15 19",
-  on: "M9 5L16 12L9 19",
-  play: "M8 5L19 12L8 19Z",
-  pause: "M8 5v14M16 5v14",
-};
-
-/** @param {keyof typeof ICONS} name */
-function icon(name) {
-  const frame = { class: `icon icon-${name}`, viewBox: "0 0 24 24", width: 20, height: 20, "aria-hidden": "true" };
-  return s("svg", frame, s("path", { d: ICONS[name] }));
-}
-
 /**
- * @param {keyof typeof ICONS} sign
+ * @param {import("./icon.js").Icon} sign
  * @param {import("./language.js").Phrase} name
  * @param {() => void} click
  */

@@ -136,5 +136,6 @@ export function showStage(place, stage) {
 export function tellStage(look, step, trace, stage) {
   if (trace === null && stage < 4) return say("tell_fixed");
   if (stage === 1 && trace?.gaussian) return say("tell_softmax_local", { centre: decimal(trace.centre) });
-  return say(`tell_${STAGES[stage]}`, { piece: look.steps[step].piece });
+  const over = look.image && (stage === 0 || stage === 2) ? "_image" : "";
+  return say(/** @type {any} */ (`tell_${STAGES[stage]}${over}`), { piece: look.steps[step].piece });
 }

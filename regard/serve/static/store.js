@@ -4,13 +4,20 @@
  * @typedef {import("./record.js").Look} Look
  * @typedef {import("./record.js").Edit} Edit
  * @typedef {{prefix: number[], ban: number[], edits: Edit[]}} Change what was asked of the model beyond the sentence
+ * @typedef {"text" | "image"} Mode what is looked at: a sentence or an image
+ * @typedef {{blob: Blob, sample: string | null}} Upload an image; `sample` names one that the server drew
  * @typedef {{status: "loading" | "ready" | "error", error?: string, original?: Look,
- *   history: {change: Change, look: Look}[], busy?: boolean, tree?: Look | null}} Entry one model's looks
- * @typedef {{name: string, kind: string, can_look: boolean, source?: "text" | "image", parameters?: number,
- *   bleu?: number | null, source_language?: string, target_language?: string}} Served a model of the server
+ *   seen?: import("./seen.js").Seen, history: {change: Change, look: Look}[], busy?: boolean,
+ *   tree?: Look | null}} Entry one model's looks, or what a classifier saw
+ * @typedef {{name: string, kind: string, can_look: boolean, source: Mode, task?: "translate" | "caption" | "classify",
+ *   parameters?: number, bleu?: number | null, accuracy?: number | null, source_language?: string,
+ *   target_language?: string, sample?: "scenes" | "two-ears" | null}} Served a model of the server
  * @typedef {Object} State
  * @property {boolean} live with a server behind it, or a file that only shows
  * @property {Served[]} models
+ * @property {Record<string, number>} limits of a request
+ * @property {Mode} mode
+ * @property {Upload | null} picture the image that was last looked at
  * @property {string} text the sentence that was last translated
  * @property {string[]} chosen names of the models to translate with
  * @property {string | null} focus the model that is looked into
@@ -27,7 +34,6 @@
  * @property {boolean} playing
  * @property {number} speed
  * @property {number} beam width of the tree
- * @property {number} widest beam that the server grants
  * @property {boolean} treeOpen
  * @property {number | null} moment which validation of training is shown
  * @property {string} notice a line for everyone, read aloud too
@@ -40,6 +46,9 @@ export const UNCHANGED = Object.freeze({ prefix: [], ban: [], edits: [] });
 export const START = {
   live: true,
   models: [],
+  limits: {},
+  mode: "text",
+  picture: null,
   text: "",
   chosen: [],
   focus: null,
@@ -56,7 +65,6 @@ export const START = {
   playing: false,
   speed: 1,
   beam: 4,
-  widest: 10,
   treeOpen: false,
   moment: null,
   notice: "",
@@ -92,6 +100,32 @@ export class Store {
   listen(listener) {
     this.listeners.push(listener);
   }
+}
+
+/**
+ * The models that read text, or images.
+ * @param {State} state
+ * @param {Mode} mode
+ */
+export function readers({ models }, mode) {
+  return models.filter((model) => model.source === mode);
+}
+
+/**
+ * Whether a model reads what the page is looking at; a file shows all that it holds.
+ * @param {State} state
+ * @param {string} name
+ */
+export function isShown(state, name) {
+  return !state.live || state.models.some((model) => model.name === name && model.source === state.mode);
+}
+
+/**
+ * What the classifier that is looked into saw.
+ * @param {State} state
+ */
+export function seenIn(state) {
+  return (state.focus === null ? null : state.entries[state.focus]?.seen) ?? null;
 }
 
 /**

@@ -21,7 +21,7 @@ export function mountTree(place, store) {
   const scroll = h("div", { class: "scroll", tabindex: 0, role: "group", "aria-label": say("tree") });
   const width = /** @type {HTMLInputElement} */ (h("input", { type: "number", min: 1 }));
   width.addEventListener("change", () => {
-    store.set({ beam: clamp(Math.round(Number(width.value)) || 1, 1, store.state.widest) });
+    store.set({ beam: clamp(Math.round(Number(width.value)) || 1, 1, widest(store.state)) });
     growTree(store);
   });
   const pictures = pictureButtons(() => scroll.querySelector("svg"), () => `${store.state.focus}-beam`);
@@ -38,16 +38,24 @@ export function mountTree(place, store) {
   store.listen((state, before) => {
     const look = shown(state);
     const beam = (state.live ? focused(state)?.tree : look)?.beam ?? null;
-    place.hidden = look === null || (!state.live && beam === null);
+    place.hidden = look === null || Boolean(look.image) || (!state.live && beam === null);
     details.open = state.treeOpen;
     width.parentElement?.toggleAttribute("hidden", !state.live);
-    width.max = String(state.widest);
+    width.max = String(widest(state));
     width.value = String(state.beam);
     if (focused(state) === focused(before) && state.treeOpen === before.treeOpen) return;
     pictures.hidden = beam === null;
     if (!state.treeOpen) return;
     replace(scroll, beam === null ? h("p", { class: "waiting" }, say("working")) : drawTree(beam.nodes));
   });
+}
+
+/**
+ * The widest beam that the server grants.
+ * @param {import("./store.js").State} state
+ */
+function widest({ limits }) {
+  return limits.max_beam ?? 10;
 }
 
 /** @param {Node[]} nodes */

@@ -1,0 +1,126 @@
+/** An image with the cells that a model looks at: those with little weight are veiled, and one can be chosen. */
+
+import { h, s } from "./dom.js";
+import { say } from "./language.js";
+
+const SIDE = 380; // pixels of the longer side
+const VEIL = 0.72; // how dark a cell without any weight is
+
+/**
+ * @typedef {{width: number, height: number, png: string}} Pixels
+ * @typedef {{rows: number, columns: number}} Grid
+ */
+
+/**
+ * @param {Pixels} image
+ * @param {Grid} grid
+ * @param {{label: string, name?: (position: number) => string, choose?: (position: number) => void}} options with
+ *   `choose`, each cell is a button of that name
+ */
+export function drawCells({ width, height, png }, { rows, columns }, { label, name, choose }) {
+  const scale = SIDE / Math.max(width, height);
+  const across = width * scale;
+  const down = height * scale;
+  const picture = s("svg", { class: "cells", width: across, height: down, viewBox: `0 0 ${across} ${down}` });
+  picture.setAttribute("role", choose ? "group" : "img");
+  picture.setAttribute("aria-label", label);
+  picture.append(s("image", { href: `data:image/png;base64,${png}`, width: across, height: down,
+    class: scale > 2 ? "pixels" : "", preserveAspectRatio: "none" }));
+  const size = { width: across / columns, height: down / rows };
+  for (let p = 0; p < rows * columns; p++) {
+    const at = { x: (p % columns) * size.width, y: Math.floor(p / columns) * size.height };
+    const cell = s("rect", { ...at, ...size, class: "veil", "data-position": p });
+    if (choose) makeButton(cell, p, name?.(p) ?? "", choose);
+    picture.append(cell);
+  }
+  if (choose) picture.addEventListener("keydown", (event) => walk(picture, columns, event));
+  return picture;
+}
+
+/**
+ * @param {SVGElement} cell
+ * @param {number} position
+ * @param {string} name
+ * @param {(position: number) => void} choose
+ */
+function makeButton(cell, position, name, choose) {
+  cell.setAttribute("role", "button");
+  cell.setAttribute("tabindex", position === 0 ? "0" : "-1"); // one stop of the Tab key; arrows walk from there
+  cell.setAttribute("aria-label", name);
+  cell.append(s("title", {}, name));
+  cell.addEventListener("click", () => choose(position));
+  cell.addEventListener("keydown", (event) => {
+    if (event.key !== "Enter" && event.key !== " ") return;
+    event.preventDefault();
+    choose(position);
+  });
+}
+
+/**
+ * @param {SVGElement} picture
+ * @param {number} columns
+ * @param {KeyboardEvent} event
+ */
+function walk(picture, columns, event) {
+  const step = { ArrowLeft: -1, ArrowRight: 1, ArrowUp: -columns, ArrowDown: columns }[event.key];
+  const here = /** @type {Element} */ (event.target).getAttribute("data-position");
+  if (!step || here === null) return;
+  event.preventDefault();
+  const cells = cellsOf(picture);
+  const beside = Math.abs(step) === 1 && Math.floor(Number(here) / columns) !== Math.floor((Number(here) + step) / columns);
+  const next = beside ? undefined : cells[Number(here) + step];
+  if (!next) return;
+  cells[Number(here)].setAttribute("tabindex", "-1");
+  next.setAttribute("tabindex", "0");
+  next.focus();
+}
+
+/** @param {Element} picture */
+function cellsOf(picture) {
+  return /** @type {SVGElement[]} */ ([...picture.querySelectorAll(".veil")]);
+}
+
+/**
+ * Veil each cell by how little weight it has beside the largest; null takes the veil away.
+ * @param {Element} picture
+ * @param {number[] | null} weights
+ */
+export function lightCells(picture, weights) {
+  const most = Math.max(...(weights ?? []), 1e-9);
+  picture.classList.toggle("lit", weights !== null);
+  cellsOf(picture).forEach((cell, p) => {
+    const dark = weights === null ? 0 : VEIL * (1 - Math.max(weights[p] ?? 0, 0) / most);
+    cell.style.setProperty("fill-opacity", dark.toFixed(3));
+  });
+}
+
+/**
+ * Mark some cells, and only those.
+ * @param {Element} picture
+ * @param {number[]} positions
+ * @param {string} key a class
+ */
+export function markCells(picture, positions, key) {
+  cellsOf(picture).forEach((cell, p) => {
+    const marked = positions.includes(p);
+    cell.classList.toggle(key, marked);
+    if (cell.getAttribute("role") === "button") cell.setAttribute("aria-pressed", String(marked));
+  });
+}
+
+/**
+ * "row 2, column 3", counted from 1.
+ * @param {number} position
+ * @param {number} columns
+ */
+export function cellName(position, columns) {
+  return say("cell_name", { row: Math.floor(position / columns) + 1, column: (position % columns) + 1 });
+}
+
+/**
+ * How fine the model sees.
+ * @param {Grid} grid
+ */
+export function tellGrid(grid) {
+  return h("p", { class: "hint" }, say("cells_note", { rows: grid.rows, columns: grid.columns }));
+}

@@ -1,0 +1,48 @@
+/** The models to choose from, those that translate or those that read images. */
+
+import { h, replace } from "./dom.js";
+import { say } from "./language.js";
+import { readers } from "./store.js";
+
+/**
+ * @param {HTMLElement} place a fieldset
+ * @param {import("./store.js").Store} store
+ * @param {import("./store.js").Mode} mode
+ */
+export function mountModels(place, store, mode) {
+  store.listen((state, before) => {
+    if (state.models === before.models && state.chosen === before.chosen) return;
+    const held = place.contains(document.activeElement) ? document.activeElement?.getAttribute("value") : null;
+    replace(place, h("legend", {}, say("models")), ...readers(state, mode).map((model) => choice(store, model)));
+    if (held) [...place.querySelectorAll("input")].find((box) => box.value === held)?.focus();
+  });
+}
+
+/**
+ * @param {import("./store.js").Store} store
+ * @param {import("./store.js").Served} model
+ */
+function choice(store, model) {
+  const { chosen, models } = store.state;
+  const box = h("input", { type: "checkbox", value: model.name, checked: chosen.includes(model.name) });
+  box.addEventListener("change", () => {
+    const on = /** @type {HTMLInputElement} */ (box).checked;
+    const names = new Set(store.state.chosen);
+    if (on) names.add(model.name);
+    else names.delete(model.name);
+    // As the server lists them, whatever the order of the clicks.
+    store.set({ chosen: models.map((each) => each.name).filter((name) => names.has(name)) });
+  });
+  return h("label", { class: "model" }, box,
+    h("span", {}, h("bdi", {}, model.name), " ", h("small", {}, about(model))));
+}
+
+/**
+ * Its languages, if they are known; of a reader of images, what it does.
+ * @param {import("./store.js").Served} model
+ */
+function about({ source, task, source_language, target_language }) {
+  if (source === "image") return say(task === "caption" ? "captions" : "classifies");
+  const known = [source_language, target_language].every((code) => code && code !== "und");
+  return known ? `${source_language} → ${target_language}` : "";
+}

@@ -1,0 +1,230 @@
+/** What a classifier saw: how likely each class is, and the maps of its attention modules over the image. */
+
+import { miniature } from "./cards.js";
+import { cellName, drawCells, lightCells, markCells, tellGrid } from "./cells.js";
+import { h, replace, s } from "./dom.js";
+import { say } from "./language.js";
+import { decimal, percent } from "./number.js";
+import { seenIn } from "./store.js";
+
+const THUMB = 84;
+const MOST_CLASSES = 8;
+
+/**
+ * @typedef {{kind: "gate", grid: [number, number], weights: number[][], channels: number[], before: number[][],
+ *   after: number[][]}} Gate
+ * @typedef {{kind: "encoder-self", grid: [number, number], class_token: boolean, weights: number[][][]}} SelfAttention
+ * @typedef {{format: string, model: {name: string, kind: string}, image: import("./cells.js").Pixels, label: string,
+ *   probabilities: Record<string, number>, modules: (Gate | SelfAttention)[]}} Seen
+ * @typedef {{title: string, note: string, values: number[][], lit: number[], module: number}} Panel a map: as it is
+ *   drawn small, and as it lights the image
+ */
+
+/**
+ * @param {HTMLElement} place
+ * @param {import("./store.js").Store} store
+ */
+export function mountSeen(place, store) {
+  const body = h("div", {});
+  place.append(h("h3", {}, say("seen")), body);
+  store.listen((state, before) => {
+    const seen = seenIn(state);
+    place.hidden = seen === null;
+    if (seen !== null && seen !== seenIn(before)) replace(body, ...drawing(seen));
+  });
+}
+
+/** @param {Seen} seen */
+function drawing(seen) {
+  const frame = h("div", { class: "picture-frame" });
+  const note = h("div", { "aria-live": "polite" });
+  const view = new View(seen, frame, note);
+  const modules = seen.modules.map((module, index) => moduleRow(view, module, index));
+  view.show(null);
+  return [
+    h("p", { class: "hint" }, say(seen.modules.length > 0 ? "seen_hint" : "seen_nothing")),
+    h("div", { class: "picture seen" },
+      h("div", { class: "stays" }, frame, note), h("div", { class: "telling-side" }, classes(seen), modules)),
+  ];
+}
+
+/** The large image, lit by the map that is pointed at, else by the one that was chosen. */
+class View {
+  /**
+   * @param {Seen} seen
+   * @param {HTMLElement} frame
+   * @param {HTMLElement} note
+   */
+  constructor(seen, frame, note) {
+    this.seen = seen;
+    this.frame = frame;
+    this.note = note;
+    /** @type {Panel | null} */
+    this.chosen = null;
+    /** @type {number | null} which module's cells are drawn */
+    this.drawn = -1;
+  }
+
+  /** @param {Panel | null} panel */
+  show(panel) {
+    const wanted = panel ?? this.chosen;
+    this.draw(wanted?.module ?? null);
+    const picture = /** @type {Element} */ (this.frame.firstElementChild);
+    lightCells(picture, wanted?.lit ?? null);
+    markCells(picture, [], "asking");
+    const module = wanted === null ? null : this.seen.modules[wanted.module];
+    const asks = module?.kind === "encoder-self" && !module.class_token;
+    const told = module && wanted ? `${nameOf(module, wanted.module)}, ${wanted.title}: ${wanted.note}` : "";
+    replace(this.note, told && h("p", { class: "pair" }, told),
+      module && tellGrid({ rows: module.grid[0], columns: module.grid[1] }),
+      asks && h("p", { class: "hint" }, say("ask_cell")));
+  }
+
+  /** @param {number | null} index of the module whose cells are wanted */
+  draw(index) {
+    if (this.drawn === index) return;
+    this.drawn = index;
+    const module = index === null ? null : this.seen.modules[index];
+    const [rows, columns] = module?.grid ?? [1, 1];
+    const choose = module?.kind === "encoder-self" && !module.class_token
+      ? (/** @type {number} */ position) => this.ask(module, position) : undefined;
+    const name = (/** @type {number} */ position) => say("what_cell_looks_at", { cell: cellName(position, columns) });
+    replace(this.frame, drawCells(this.seen.image, { rows, columns }, { label: say("seen_image"), name, choose }));
+  }
+
+  /**
+   * Show what one cell looks at.
+   * @param {SelfAttention} module
+   * @param {number} position
+   */
+  ask(module, position) {
+    const picture = /** @type {Element} */ (this.frame.firstElementChild);
+    const weights = module.weights[0][position];
+    lightCells(picture, weights);
+    markCells(picture, [position], "asking");
+    const told = say("what_cell_looks_at", { cell: cellName(position, module.grid[1]) });
+    replace(this.note, h("p", { class: "pair" }, `${told}: ${largest(weights)}`));
+  }
+}
+
+/**
+ * The likeliest classes.
+ * @param {Seen} seen
+ */
+function classes({ probabilities }) {
+  // Sorted here: an object lists names that are numbers first, whatever the record's order.
+  const shown = Object.entries(probabilities).sort((one, other) => other[1] - one[1]).slice(0, MOST_CLASSES);
+  return h("ol", { class: "bars" }, shown.map(([name, probability], index) => {
+    const bar = h("span", { class: "bar" });
+    bar.style.setProperty("--share", String(probability));
+    return h("li", { class: index === 0 ? "said" : "" }, h("div", { class: "candidate" },
+      h("span", { class: "name" }, h("bdi", {}, name)), bar, h("span", { class: "number" }, percent(probability))));
+  }));
+}
+
+/**
+ * @param {View} view
+ * @param {Gate | SelfAttention} module
+ * @param {number} index
+ */
+function moduleRow(view, module, index) {
+  const gate = module.kind === "gate";
+  const name = nameOf(module, index);
+  const panels = gate ? gatePanels(module, index) : headPanels(module, index);
+  return h("div", { class: "module", role: "group", "aria-label": name },
+    h("h4", {}, `${name} · ${module.grid[0]} × ${module.grid[1]}`),
+    h("div", { class: "maps" }, panels.map((panel) => mapButton(view, panel)), gate && channels(module)));
+}
+
+/**
+ * @param {Gate | SelfAttention} module
+ * @param {number} index
+ */
+function nameOf(module, index) {
+  return say(module.kind === "gate" ? "module" : "layer", { number: index + 1 });
+}
+
+/**
+ * @param {Gate} module
+ * @param {number} index
+ * @returns {Panel[]}
+ */
+function gatePanels({ before, weights, after }, index) {
+  const brightest = Math.max(...before.flat(), ...after.flat(), 1e-12);
+  const [low, high] = [Math.min(...weights.flat()), Math.max(...weights.flat())];
+  const panel = (/** @type {string} */ title, /** @type {string} */ note, /** @type {number[][]} */ values) =>
+    ({ title, note, values, lit: values.flat(), module: index });
+  const upTo = (/** @type {number[][]} */ map) => say("up_to", { value: decimal(Math.max(...map.flat())) });
+  return [
+    panel(say("gate_before"), upTo(before), scaled(before, 0, brightest)),
+    // Weights of a gate differ by little, and where they differ is the point.
+    panel(say("gate_weights"), say("from_to", { low: decimal(low, 3), high: decimal(high, 3) }), scaled(weights, low, high)),
+    panel(say("gate_after"), upTo(after), scaled(after, 0, brightest)),
+  ];
+}
+
+/**
+ * Heads of the class token, or how much each cell is looked at by all of them.
+ * @param {SelfAttention} module
+ * @param {number} index
+ * @returns {Panel[]}
+ */
+function headPanels({ weights, grid, class_token }, index) {
+  const columns = grid[1];
+  const mean = (/** @type {number[][]} */ rows) => rows[0].map((_, p) =>
+    rows.reduce((sum, row) => sum + row[p], 0) / rows.length);
+  const flat = weights.map((head) => (class_token ? head[0].slice(1) : mean(head)));
+  return flat.map((lit, head) => {
+    const title = class_token || flat.length > 1 ? say("head", { number: head + 1 }) : say("looked_at");
+    const map = Array.from({ length: grid[0] }, (_, row) => lit.slice(row * columns, (row + 1) * columns));
+    return { title, note: largest(lit), values: scaled(map, 0, Math.max(...lit, 1e-12)), lit, module: index };
+  });
+}
+
+/** @param {number[]} weights */
+function largest(weights) {
+  return say("largest_weight", { value: decimal(Math.max(...weights), 3) });
+}
+
+/**
+ * @param {number[][]} map
+ * @param {number} low
+ * @param {number} high
+ */
+function scaled(map, low, high) {
+  return map.map((row) => row.map((value) => (value - low) / Math.max(high - low, 1e-12)));
+}
+
+/**
+ * @param {View} view
+ * @param {Panel} panel
+ */
+function mapButton(view, panel) {
+  const choose = () => {
+    view.chosen = view.chosen === panel ? null : panel;
+    for (const each of button.closest(".part")?.querySelectorAll(".map") ?? []) each.setAttribute("aria-pressed", "false");
+    button.setAttribute("aria-pressed", String(view.chosen === panel));
+    view.show(null);
+  };
+  const look = () => view.show(panel);
+  const leave = () => view.show(null);
+  const listeners = { pointerenter: look, focus: look, pointerleave: leave, blur: leave, click: choose };
+  const button = h("button", { class: "map", "aria-pressed": false, ...listeners },
+    miniature(panel.values, THUMB), h("span", {}, panel.title), h("small", {}, panel.note));
+  return button;
+}
+
+/**
+ * The weight of each channel as a bar.
+ * @param {Gate} module
+ */
+function channels({ channels: values }) {
+  const wide = THUMB / values.length;
+  const note = say("from_to", { low: decimal(Math.min(...values)), high: decimal(Math.max(...values)) });
+  const picture = s("svg", { class: "miniature", width: THUMB, height: THUMB, "aria-hidden": "true" },
+    s("rect", { width: THUMB, height: THUMB, class: "cell-base" }),
+    values.map((value, index) => s("rect", { class: "above", "fill-opacity": 0.8, x: index * wide, width: wide * 0.85,
+      y: THUMB * (1 - value), height: THUMB * value })));
+  return h("div", { class: "map still" }, picture, h("span", {}, say("gate_channels", { count: values.length })),
+    h("small", {}, note));
+}
