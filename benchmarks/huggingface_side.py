@@ -27,7 +27,7 @@ class HuggingFace:
     """Config A; Marian normalises after each sub-layer, as the paper does."""
 
     name = "Hugging Face MarianMT 5.22"
-    borrows = "Regard transformer"
+    borrows: str | None = "Regard transformer"
     shortlist = False
     own_batches = True
     allocators: tuple[str, ...] = ("default", "tuned")

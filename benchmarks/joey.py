@@ -41,7 +41,7 @@ class Joey:
     """One GRU layer on either side, Luong's decoder with the additive score."""
 
     name = "JoeyNMT 2.3.0"
-    borrows = None
+    borrows: str | None = None
     shortlist = False
     own_batches = False
     allocators: tuple[str, ...] = ("default", "tuned")

@@ -62,7 +62,7 @@ class OpenNmt:
     """One of the models; `translation_allocators` may be none, for it cannot translate with others' weights."""
 
     name = "OpenNMT-py 3.5.1"
-    borrows = None
+    borrows: str | None = None
     shortlist = False
     own_batches = False
     allocators: tuple[str, ...] = ("default", "tuned")

@@ -60,7 +60,7 @@ MODELS = {"luong": (LUONG, input_feeding), "bahdanau": (BAHDANAU, bahdanau), "tr
 
 # A post-norm Transformer does not learn without a warm-up.
 CONSTANT = 'schedule = "constant"\nwarmup = 0'
-SCHEDULES = {"transformer": 'schedule = "inverse_sqrt"\nwarmup = 400'}
+SCHEDULES = {"transformer": 'schedule = "inverse_sqrt"\nwarmup = 200'}
 
 _PROGRESS = re.compile(r"^update \d+")
 

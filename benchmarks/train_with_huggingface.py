@@ -54,7 +54,7 @@ def step(model: Any, optimizer: torch.optim.Optimizer, pairs: list[Pair], label_
     target_out = padded([pair[1] for pair in pairs], IGNORED)
     output = model(input_ids=source, attention_mask=source != PAD, decoder_input_ids=target_in, use_cache=False)
     logits = output.logits.view(-1, output.logits.size(-1))
-    loss = cross_entropy(logits, target_out.view(-1), ignore_index=IGNORED, label_smoothing=label_smoothing)
+    loss: Any = cross_entropy(logits, target_out.view(-1), ignore_index=IGNORED, label_smoothing=label_smoothing)
     optimizer.zero_grad(set_to_none=True)
     loss.backward()
     torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)

@@ -21,6 +21,7 @@ def main(model: str, source: str, output: str, beam: str, sentences: str, settin
     """SENTENCES 0 is all of them; SETTINGS is a JSON list of objects, see `translate`."""
     lines = Path(source).read_text("utf-8").removesuffix("\n").split("\n")[: int(sentences) or None]
     tokenizer = Tokenizer.from_file(str(Path(model) / "tokenizer.json"))
+    numbers = tokenizer.get_vocab()
     for setting in json.loads(settings):
         translator = ctranslate2.Translator(
             model,
@@ -29,16 +30,21 @@ def main(model: str, source: str, output: str, beam: str, sentences: str, settin
             intra_threads=setting["intra_threads"],
         )
         if len(lines) > 1:
-            translate(translator, tokenizer, lines[:2], int(beam), setting)
+            translate(translator, tokenizer, numbers, lines[:2], int(beam), setting)
         started = time.perf_counter()
-        texts, tokens = translate(translator, tokenizer, lines, int(beam), setting)
+        texts, tokens = translate(translator, tokenizer, numbers, lines, int(beam), setting)
         seconds = time.perf_counter() - started
         Path(output).write_text("".join(f"{text}\n" for text in texts), "utf-8")
         print(json.dumps({"sentences": len(lines), "seconds": seconds, "tokens": tokens}), flush=True)
 
 
 def translate(
-    translator: Any, tokenizer: Tokenizer, lines: list[str], beam: int, setting: dict[str, Any]
+    translator: Any,
+    tokenizer: Tokenizer,
+    numbers: dict[str, int],
+    lines: list[str],
+    beam: int,
+    setting: dict[str, Any],
 ) -> tuple[list[str], int]:
     """From text to text; CTranslate2 sorts by length and cuts into batches itself. Texts, and tokens with each </s>."""
     batch = setting["batch"]
@@ -56,7 +62,7 @@ def translate(
         )
     ]
     hypotheses = [result.hypotheses[0] for result in results]
-    ids = [[tokenizer.token_to_id(piece) for piece in hypothesis] for hypothesis in hypotheses]
+    ids = [[numbers[piece] for piece in hypothesis] for hypothesis in hypotheses]
     return tokenizer.decode_batch(ids), sum(len(hypothesis) + 1 for hypothesis in hypotheses)
 
 

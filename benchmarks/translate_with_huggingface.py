@@ -20,7 +20,8 @@ MOST_TOKENS = 100
 def main(model: str, source: str, output: str, beam: str, sentences: str, settings: str) -> None:
     """SENTENCES 0 is all of them; SETTINGS is a JSON list of objects with `batch`, the sentences together."""
     lines = Path(source).read_text("utf-8").removesuffix("\n").split("\n")[: int(sentences) or None]
-    marian = MarianMTModel.from_pretrained(model).eval()
+    marian: Any = MarianMTModel.from_pretrained(model)
+    marian.eval()
     tokenizer = AutoTokenizer.from_pretrained(model)
     if len(lines) > 1:
         translate(marian, tokenizer, lines[:2], int(beam), 2)
