@@ -19,14 +19,10 @@ Bars = list[tuple[str, float]]
 
 def panels(results: dict[str, Any]) -> dict[str, Bars]:
     """What to draw: titles, and under each a bar for every side, the fastest first."""
-    drawn: dict[str, Bars] = {}
-    for record in results.get("train", []):
-        drawn.setdefault(f"training, {record['batch']}: tokens/s", [])
-    for record in results.get("translate", []):
-        drawn.setdefault(_title(record), [])
+    records = [*results.get("train", []), *results.get("translate", [])]
+    drawn: dict[str, Bars] = {title: [] for title in map(_title, records)}
     for title, bars in drawn.items():
-        alike = [record for record in results.get("train", []) if title.startswith(f"training, {record['batch']}:")]
-        alike += [record for record in results.get("translate", []) if _title(record) == title]
+        alike = [record for record in records if _title(record) == title]
         for side, allocator in rows(alike):
             values = [_value(each) for each in alike if (each["side"], each["allocator"]) == (side, allocator)]
             label = f"{side}\n{ALLOCATORS[allocator]}" if allocator == "tuned" else side
@@ -36,9 +32,9 @@ def panels(results: dict[str, Any]) -> dict[str, Bars]:
 
 
 def _title(record: dict[str, Any]) -> str:
-    if record["whole_process"]:
-        return f"{record['job']}: seconds"
-    return f"{record['job']}: sentences/s"
+    if "tokens_per_second" in record:
+        return f"training, {record['batch']}: tokens/s"
+    return f"{record['job']}: {'seconds' if record['whole_process'] else 'sentences/s'}"
 
 
 def _value(record: dict[str, Any]) -> float:
@@ -57,7 +53,8 @@ def draw(results: dict[str, Any], path: Path) -> None:
         return
     lines = -(-len(drawn) // COLUMNS)
     tallest = max(len(bars) for bars in drawn.values())
-    figure = Figure(figsize=(6.2 * COLUMNS, lines * (0.9 + 0.42 * tallest)), layout="constrained")
+    figure = Figure(figsize=(6.2 * COLUMNS, lines * (0.9 + 0.42 * tallest)))
+    figure.set_layout_engine("constrained", h_pad=0.12, w_pad=0.12)
     for place, (title, bars) in enumerate(drawn.items()):
         _panel(figure.add_subplot(lines, COLUMNS, place + 1), title, bars)
     path.parent.mkdir(parents=True, exist_ok=True)
