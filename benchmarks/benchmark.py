@@ -251,7 +251,7 @@ class Benchmark:
         if not side.shortlist:  # with one, there is no telling how much of the output layer is computed
             source = self.text.test_source_tokens / self.text.test_sentences
             record["flop_per_sentence"] = side.cost.translating(source, length, job.beam)
-        if done.output is not None and job.sentences is None:
+        if done.output is not None and job.batch is None:
             record["bleu"] = bleu(done.output, self.text.raw("test", self.text.target))
         return record
 
