@@ -6,7 +6,7 @@ import random
 import shutil
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +17,7 @@ from playwright.sync_api import sync_playwright
 import regard
 from regard.config import check_recipe
 from regard.serve.app import build_app
+from regard.serve.image_models import ServedImageModel
 from regard.serve.languages import Languages
 from regard.serve.models import ServedModel, ServedModels
 
@@ -72,10 +73,11 @@ def train_small(folder: Path) -> dict[str, regard.Translator]:
 
 
 @contextlib.contextmanager
-def serving(translators: dict[str, regard.Translator]) -> Iterator[str]:
+def serving(translators: dict[str, regard.Translator], images: Iterable[ServedImageModel] = ()) -> Iterator[str]:
     """The address of a server that runs in a thread of its own."""
     languages = Languages("en", "fr")
-    models = ServedModels(ServedModel(name, translator, languages) for name, translator in translators.items())
+    translating = [ServedModel(name, translator, languages) for name, translator in translators.items()]
+    models = ServedModels(translating, images)
     config = uvicorn.Config(build_app(models), port=0, log_level="warning", ws="none")
     server = uvicorn.Server(config)
     thread = threading.Thread(target=server.run)

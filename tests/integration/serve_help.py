@@ -107,15 +107,22 @@ class Running:
         return self.ask("/translate", {"q": q, "source": "en", "target": "de", **further})
 
 
-@contextlib.contextmanager
 def running(
     models: list[ServedModel], settings: ServeSettings | None = None, keys: Iterable[str] = ()
+) -> contextlib.AbstractContextManager[Running]:
+    """The server of some models that translate, while the block runs."""
+    return running_models(ServedModels(models), settings, keys)
+
+
+@contextlib.contextmanager
+def running_models(
+    models: ServedModels, settings: ServeSettings | None = None, keys: Iterable[str] = ()
 ) -> Iterator[Running]:
     """The server of some models, while the block runs."""
     settings = settings or ServeSettings()
     started = threading.Event()
     with listen("127.0.0.1", 0) as listening:
-        server = build_server(build_app(ServedModels(models), settings, keys), settings, started.set)
+        server = build_server(build_app(models, settings, keys), settings, started.set)
         thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]}, daemon=True)
         port = listening.getsockname()[1]
         thread.start()

@@ -7,13 +7,18 @@ from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
-from serve_help import GERMAN, running, served, tiny
+from hypothesis.strategies import sampled_from
+from image_help import picture, tiny_captioner
+from serve_help import GERMAN, running_models, served, tiny
 
+from regard.serve.image_models import ServedCaptioner
+from regard.serve.models import ServedModels
 from regard.serve.settings import ServeSettings
 
 ENDPOINTS = [
     *("POST /translate", "POST /detect", "GET /languages", "GET /health", "GET /frontend/settings"),
     *("GET /api/models", "POST /api/look", "POST /api/translate/stream", "GET /metrics"),
+    *("POST /api/look-image", "GET /api/sample-image"),
 ]
 patiently = settings(max_examples=20, derandomize=True, deadline=None, suppress_health_check=list(HealthCheck))
 
@@ -22,8 +27,11 @@ patiently = settings(max_examples=20, derandomize=True, deadline=None, suppress_
 def operations() -> Iterator[dict[str, Any]]:
     import schemathesis
 
-    models = [served(tiny()), served(tiny(GERMAN), "other", "de", "de")]  # every source has the same target
-    with running(models, ServeSettings(max_characters=500)) as server:
+    for kind in ("PNG", "JPEG"):  # what makes bytes an image, a schema cannot say
+        schemathesis.openapi.media_type(f"image/{kind.lower()}", sampled_from([picture(form=kind)]))
+    translating = [served(tiny()), served(tiny(GERMAN), "other", "de", "de")]  # every source has the same target
+    models = ServedModels(translating, [ServedCaptioner("scenes", tiny_captioner())])
+    with running_models(models, ServeSettings(max_characters=500)) as server:
         # 413 is how we refuse what is too much
         refusals = {"negative_data_rejection": {"expected-statuses": ["400", "404", "413", "422"]}}
         config = schemathesis.Config.from_dict({"checks": refusals})

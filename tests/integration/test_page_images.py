@@ -1,0 +1,275 @@
+"""Images on the live page, in a real browser before a real server."""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from image_help import image_models, picture
+from page_help import SENTENCE, serving
+from PIL import Image
+from playwright.sync_api import expect
+from serve_help import tiny
+
+from regard.contract import Intervention
+
+Open = Callable[..., Any]
+expect.set_options(timeout=20_000)
+
+# Numbers that a browser could read in its own way lie in the pixels, so PNG: what is sent is what was chosen.
+CHOSEN = picture((24, 12), seed=5)
+
+
+@pytest.fixture(scope="module")
+def models() -> dict[str, Any]:
+    return {model.name: model for model in image_models()}
+
+
+@pytest.fixture(scope="module")
+def address(browser: Any, models: dict[str, Any]) -> Iterator[str]:
+    with serving({"words": tiny(shouting=False)}, models.values()) as found:
+        yield found
+
+
+@pytest.fixture
+def visit(browser: Any, address: str) -> Iterator[Open]:
+    """Open the page with a fragment, without fading; whatever the browser complains about fails the test."""
+    complaints: list[str] = []
+    contexts = []
+
+    def open_page(fragment: str = "", at: str = address, **settings: Any) -> Any:
+        context = browser.new_context(**{"reduced_motion": "reduce", "locale": "en-US", **settings})
+        context.set_default_timeout(20_000)
+        contexts.append(context)
+        page = context.new_page()
+        page.on("console", lambda said: complaints.append(said.text) if said.type in ("error", "warning") else None)
+        page.on("pageerror", lambda error: complaints.append(str(error)))
+        page.goto(f"{at}/#{fragment}")
+        return page
+
+    yield open_page
+    for context in contexts:
+        context.close()
+    assert complaints == []
+
+
+def choose(page: Any, content: bytes, name: str = "mine.png", kind: str = "image/png") -> None:
+    page.locator("input[type=file]").set_input_files({"name": name, "mimeType": kind, "buffer": content})
+
+
+def pixels(content: bytes) -> np.ndarray:
+    with Image.open(io.BytesIO(content)) as opened:
+        return np.asarray(opened.convert("RGB"))
+
+
+def veils(page: Any) -> list[float]:
+    found: list[float] = page.locator(".veil:visible").evaluate_all(
+        "(all) => all.map((each) => +getComputedStyle(each).fillOpacity)"
+    )
+    return found
+
+
+def test_an_image_is_chosen_and_each_word_shows_where_it_looked(visit: Open, models: dict[str, Any]) -> None:
+    page = visit("model=scenes")
+    page.get_by_role("button", name="Image", exact=True).click()
+    choose(page, CHOSEN)
+    look = models["scenes"].captioner.look(pixels(CHOSEN))
+    expect(page.locator('.card[data-model="scenes"] .translation')).to_have_text(look.target.text)
+    words = page.locator(".picture .word")
+    assert words.all_inner_texts() == look.target.words
+    assert max(veils(page)) == 0  # nothing is veiled before a word is pointed at
+    for number in (1, 0):
+        words.nth(number).hover()
+        expect(words.nth(number)).to_have_attribute("aria-current", "true")
+        weights = np.array(look.alignment[number])
+        assert veils(page) == pytest.approx(0.72 * (1 - weights / weights.max()), abs=2e-3)
+    best = int(weights.argmax())
+    assert f"row {best // 4 + 1}, column {best % 4 + 1}" in words.first.get_attribute("aria-label")
+    words.first.focus()
+    page.keyboard.press("Tab")
+    expect(words.nth(1)).to_have_attribute("aria-current", "true")
+    names = page.locator(".panel .candidate .name bdi").all_inner_texts()
+    assert names == [each.piece for each in look.steps[1].candidates]
+    assert "4 × 4 cells" in page.locator(".picture-part").inner_text()
+    assert page.locator(".attention-table").is_visible()
+    assert page.locator(".tree-part, svg.matrix, .ribbons").locator("visible=true").count() == 0
+
+
+def test_the_words_are_played_one_after_another(visit: Open, models: dict[str, Any]) -> None:
+    page = visit("image=scenes.3&model=scenes&look=scenes")
+    words = page.locator(".picture .word")
+    page.get_by_role("button", name="Play the words").click()
+    for number in (0, 1, 2):
+        expect(words.nth(number)).to_have_attribute("aria-current", "true")
+    page.locator(".picture").get_by_role("button", name="Pause").click()
+    assert page.get_by_role("button", name="Play the words").is_visible()
+
+
+def test_a_cell_is_forbidden_by_click_and_by_key_and_allowed_again(visit: Open, models: dict[str, Any]) -> None:
+    page = visit("model=scenes&image=")
+    choose(page, CHOSEN)
+    page.get_by_role("button", name="Forbid “row 2, column 2”").click()
+    expect(page.locator(".changes .chip")).to_have_count(1)
+    page.locator(".veil").nth(5).focus()
+    page.keyboard.press("ArrowRight")
+    page.keyboard.press("Enter")
+    expect(page.locator(".changes .chip")).to_have_count(2)
+    expected = models["scenes"].captioner.look(pixels(CHOSEN), intervention=Intervention((5, 6)))
+    with page.expect_download() as kept:
+        page.get_by_role("button", name="Download JSON").click()
+    record = json.loads(Path(kept.value.path()).read_text("utf-8"))
+    assert record["target"]["text"] == expected.target.text
+    assert all(row[5] == row[6] == 0 for row in record["alignment"])
+    assert page.locator(".veil.banned").count() == 2
+    page.get_by_role("button", name="Allow “row 2, column 2” again").click()
+    expect(page.locator(".veil.banned")).to_have_count(1)
+    page.get_by_role("button", name="Reset").click()
+    expect(page.locator(".changes")).to_be_hidden()
+
+
+def test_another_word_is_said_instead(visit: Open, models: dict[str, Any]) -> None:
+    page = visit("model=scenes&image=")
+    choose(page, CHOSEN)
+    look = models["scenes"].captioner.look(pixels(CHOSEN))
+    page.locator(".picture .word").first.hover()
+    other = next(each for each in look.steps[0].candidates if each.id != look.steps[0].id and each.piece != "</s>")
+    page.get_by_role("button", name=f"Go on with “{other.piece}”,").click()
+    expect(page.locator(".changes .chip")).to_have_count(1)
+    expected = models["scenes"].captioner.look(pixels(CHOSEN), prefix=[other.id])
+    expect(page.locator(".card.here .translation")).to_have_text(expected.target.text)
+
+
+def test_a_classifier_shows_its_classes_and_maps(visit: Open, models: dict[str, Any]) -> None:
+    page = visit("model=bam&look=bam&image=")
+    choose(page, CHOSEN)
+    page.locator(".seen-part .map").first.wait_for()
+    with page.expect_download() as kept:
+        page.get_by_role("button", name="Download JSON").click()
+    record = json.loads(Path(kept.value.path()).read_text("utf-8"))
+    assert page.locator(".card .translation").inner_text() == record["label"]
+    shown = page.locator(".seen-part .bars .name").all_inner_texts()
+    assert shown == sorted(record["probabilities"], key=lambda name: -record["probabilities"][name])
+    assert page.locator(".seen-part b").count() == 0  # a class called <b>cat</b> stays text
+    titles = page.locator(".seen-part .map span").all_inner_texts()
+    assert titles == ["Before", "Weights", "After", "4 channels"]
+    page.locator(".map", has_text="After").focus()
+    after = np.array(record["modules"][0]["after"])
+    assert veils(page) == pytest.approx(0.72 * (1 - after.ravel() / after.max()), abs=2e-3)
+    page.locator(".map", has_text="Weights").click()
+    weights = np.array(record["modules"][0]["weights"])
+    spread = (weights - weights.min()) / (weights.max() - weights.min())
+    page.mouse.move(0, 0)
+    assert veils(page) == pytest.approx(0.72 * (1 - spread.ravel()), abs=2e-3)
+    with page.expect_download() as kept:
+        page.get_by_role("button", name="Download PNG").first.click()
+    assert Path(kept.value.path()).read_bytes().startswith(b"\x89PNG")
+
+
+def test_heads_light_the_image_and_cells_tell_what_they_look_at(visit: Open, models: dict[str, Any]) -> None:
+    page = visit("model=vit&model=cells&model=plain&look=vit&image=scenes.3")
+    page.locator(".seen-part .map").first.wait_for()
+    assert page.locator(".seen-part .map").count() == 4
+    page.get_by_role("group", name="Layer 2").locator(".map").nth(1).hover()
+    assert "Layer 2, Head 2" in page.locator(".stays .pair").inner_text()
+    assert min(veils(page)) == 0 < max(veils(page))
+    page.locator('.card[data-model="cells"]').get_by_role("button").click()
+    page.locator(".seen-part .map").first.click()
+    page.get_by_role("button", name="What row 1, column 2 looks at").click()
+    assert page.locator(".veil.asking").count() == 1
+    assert "What row 1, column 2 looks at: largest" in page.locator(".stays .pair").inner_text()
+    page.locator('.card[data-model="plain"]').get_by_role("button").click()
+    assert "has no attention" in page.locator(".seen-part .hint").first.inner_text()
+
+
+def test_images_are_dropped_pasted_and_made_smaller(visit: Open) -> None:
+    page = visit()
+    give = """([name, kind]) => {
+        const canvas = Object.assign(document.createElement("canvas"), { width: 3000, height: 1500 });
+        canvas.getContext("2d").fillRect(0, 0, 700, 700);
+        return new Promise((done) => canvas.toBlob((blob) => {
+            const bag = new DataTransfer();
+            bag.items.add(new File([blob], "x", { type: blob.type }));
+            const more = { bubbles: true, cancelable: true };
+            document.body.dispatchEvent(name === "drop" ? new DragEvent("drop", { dataTransfer: bag, ...more })
+                : new ClipboardEvent("paste", { clipboardData: bag, ...more }));
+            done();
+        }, kind));
+    }"""
+    page.get_by_role("button", name="Image", exact=True).wait_for()
+    for name, kind in (("drop", "image/webp"), ("paste", "image/jpeg")):
+        with page.expect_response(lambda answer: "look-image?model=scenes" in answer.url) as found:
+            page.evaluate(give, [name, kind])
+        image = found.value.json()["image"]
+        assert (image["width"], image["height"]) == (1024, 512)
+        taken = "image/jpeg" if kind == "image/jpeg" else "image/png"
+        assert found.value.request.headers["content-type"] == taken
+        assert page.locator(".drop img").is_visible()
+    choose(page, b"no image at all", "words.png")
+    expect(page.locator(".notice")).to_have_text("This is no image that your browser can read.")
+
+
+def test_a_sample_is_in_the_link_and_an_image_is_not(visit: Open) -> None:
+    page = visit("model=scenes&image=", permissions=["clipboard-read", "clipboard-write"])
+    page.get_by_role("button", name="Draw me a scene").click()
+    page.get_by_role("button", name="Forbid “row 1, column 1”").click()
+    expect(page.locator(".changes .chip")).to_have_count(1)
+    page.get_by_role("button", name="Copy link").click()
+    expect(page.locator(".notice")).to_have_text("The link is copied.")
+    again = visit(page.evaluate("navigator.clipboard.readText()").partition("#")[2])
+    expect(again.locator(".changes .chip")).to_have_count(1)
+    assert again.locator(".card.here .translation").inner_text() == page.locator(".card.here .translation").inner_text()
+    choose(page, CHOSEN)
+    expect(page.locator(".changes")).to_be_hidden()
+    page.get_by_role("button", name="Copy link").click()
+    expect(page.locator(".notice")).to_contain_text("the image itself is not in it")
+
+
+def test_sentences_and_images_stand_beside_each_other(visit: Open) -> None:
+    page = visit()
+    page.get_by_label("Sentence").fill(SENTENCE)
+    page.get_by_label("Sentence").press("Enter")
+    expect(page.locator(".card[data-model=words] .translation")).to_be_visible()
+    assert page.locator(".model").locator("visible=true").all_inner_texts() == ["words en → fr"]
+    page.get_by_role("button", name="Image", exact=True).click()
+    assert page.locator(".card").count() == 0
+    assert page.locator(".inside").is_hidden()
+    choose(page, CHOSEN)
+    expect(page.locator(".card .translation")).to_have_count(3)
+    page.get_by_role("button", name="Text", exact=True).click()
+    expect(page.locator(".card")).to_have_count(1)
+    assert page.locator("svg.matrix").is_visible()
+    assert page.locator(".picture-part, .seen-part, .drop").locator("visible=true").count() == 0
+
+
+@pytest.mark.parametrize("fragment", ["image=scenes.3&model=scenes&look=scenes", "image=scenes.3&model=bam&look=bam"])
+def test_it_fits_a_phone_and_speaks_korean(visit: Open, fragment: str) -> None:
+    page = visit(fragment, locale="ko-KR", color_scheme="dark", viewport={"width": 390, "height": 800})
+    page.locator(".cells:visible").wait_for()
+    assert page.get_by_text("이미지 고르기").is_visible()
+    assert page.evaluate("document.documentElement.scrollWidth") <= 390
+    unnamed = """[...document.querySelectorAll("button, input, select, textarea, [role=button]")].filter((each) =>
+        !each.closest("[hidden]") && !each.textContent?.trim() && !each.ariaLabel && !each.labels?.length).length"""
+    assert page.evaluate(unnamed) == 0
+
+
+def test_a_server_of_images_alone_begins_with_them(browser: Any, visit: Open, models: dict[str, Any]) -> None:
+    with serving({}, [models["bam"]]) as alone:
+        page = visit("", at=alone)
+        page.get_by_text("Choose an image").wait_for()
+        assert page.locator(".modes, textarea").locator("visible=true").count() == 0
+        assert page.get_by_role("button", name="Draw me").count() == 0  # none that this model could know
+        choose(page, CHOSEN)
+        expect(page.locator(".card .translation")).to_have_count(1)
+
+
+def test_a_server_of_translators_shows_nothing_of_images(browser: Any, visit: Open) -> None:
+    with serving({"words": tiny(shouting=False)}) as alone:
+        page = visit("image=scenes.3", at=alone)
+        page.locator(".model").first.wait_for()
+        assert page.locator(".modes, .drop, .picture").locator("visible=true").count() == 0
+        assert page.get_by_label("Sentence").is_visible()
