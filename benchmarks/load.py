@@ -71,7 +71,7 @@ async def _client(target: Target, lines: Sequence[str], number: int, ends: float
             if writer is None:
                 reader, writer = await asyncio.open_connection(address.hostname, address.port)
             writer.write(request)
-            status, headers = await _answer(reader)
+            status, headers = await answer_of(reader)
         except (OSError, asyncio.IncompleteReadError):
             load.statuses[0] += 1
             writer = None
@@ -88,7 +88,8 @@ async def _client(target: Target, lines: Sequence[str], number: int, ends: float
         writer.close()
 
 
-async def _answer(reader: asyncio.StreamReader) -> tuple[int, dict[str, str]]:
+async def answer_of(reader: asyncio.StreamReader) -> tuple[int, dict[str, str]]:
+    """The status and the headers of an answer; its body is read, and dropped."""
     head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1").splitlines()
     pairs = (line.partition(":") for line in head[1:] if line)
     headers = {name.strip().lower(): value.strip() for name, _, value in pairs}

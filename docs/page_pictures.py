@@ -1,6 +1,7 @@
 """Take the pictures of docs/page.md in Chromium: python docs/page_pictures.py [FOLDER].
 
-The models are those of docs/pictures.py; they are trained into FOLDER (default: a temporary one) unless they are there.
+The models are those of docs/pictures.py and a captioner, whose training takes a quarter of an hour; they are trained
+into FOLDER (default: a temporary one) unless they are there.
 """
 
 from __future__ import annotations
@@ -18,13 +19,20 @@ from urllib.parse import urlencode
 from pictures import FRENCH, IMAGES, KOREAN, SYLLABLES, train
 from playwright.sync_api import sync_playwright
 
+from regard.folder import holds_model
+
 MODELS = ("en-fr", "en-ko", "transformer", "local-p", "seq2seq")
+CAPTIONER = "scenes"
+SCENE = "scenes.93"
 
 
 def main(folder: Path) -> None:
     """Train what is missing, serve it, and look at the page."""
     for name in MODELS:
         train(folder, name)
+    if not holds_model(folder / CAPTIONER):
+        command = ["regard", "vision", "train", "captioner", "--out", str(folder / CAPTIONER)]
+        subprocess.run([sys.executable, "-m", *command], check=True)
     with serving(folder) as address, sync_playwright() as engine:
         browser = engine.chromium.launch(executable_path=shutil.which("chromium"))
         side_by_side = link(SYLLABLES, "transformer", "local-p", "seq2seq", step=1)
@@ -38,7 +46,14 @@ def main(folder: Path) -> None:
         take(browser, address + link(FRENCH, "en-fr", step=5, tree=1), "page-beam.png", part=".tree-part")
         phone = {"color_scheme": "dark", "locale": "ko-KR"}
         take(browser, address + link(KOREAN, "en-ko", step=0), "page-phone.png", width=390, height=1400, **phone)
+        take_scene(browser, address)
         browser.close()
+
+
+def take_scene(browser: Any, address: str) -> None:
+    """The picture of an image with its caption, a word of it in view."""
+    scene = f"/#image={SCENE}&model={CAPTIONER}&look={CAPTIONER}&step=3"
+    take(browser, address + scene, "page-image.png", height=1230)
 
 
 def link(text: str, *models: str, **state: int) -> str:
@@ -78,7 +93,8 @@ def take(
 @contextlib.contextmanager
 def serving(folder: Path) -> Iterator[str]:
     """The address of `regard serve` with all models."""
-    command = [sys.executable, "-m", "regard", "serve", *(str(folder / name) for name in MODELS), "--port", "0"]
+    command = [sys.executable, "-m", "regard", "serve", *(str(folder / name) for name in (*MODELS, CAPTIONER))]
+    command += ["--port", "0"]
     server = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
     try:
         assert server.stdout is not None
