@@ -23,7 +23,7 @@ from regard.folder import holds_model
 
 MODELS = ("en-fr", "en-ko", "transformer", "local-p", "seq2seq")
 CAPTIONER = "scenes"
-SCENE = "scenes.93"
+SCENE = "scenes.108"
 
 
 def main(folder: Path) -> None:
@@ -53,7 +53,7 @@ def main(folder: Path) -> None:
 def take_scene(browser: Any, address: str) -> None:
     """The picture of an image with its caption, a word of it in view."""
     scene = f"/#image={SCENE}&model={CAPTIONER}&look={CAPTIONER}&step=3"
-    take(browser, address + scene, "page-image.png", height=1230)
+    take(browser, address + scene, "page-image.png", height=1150)
 
 
 def link(text: str, *models: str, **state: int) -> str:
