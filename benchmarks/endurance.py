@@ -32,7 +32,7 @@ from benchmarks.load import Target, answer_of  # noqa: E402
 from benchmarks.process import environment  # noqa: E402
 from benchmarks.serve import megabytes, served  # noqa: E402
 
-WARMING = 2000  # requests before memory is measured: caches fill, threads get their arenas
+WARMING = 2000  # requests before memory is measured, at most as many as follow: caches fill, threads get their arenas
 QUARTERS = 4
 BUSY = {429, 503}  # may be said to anyone
 

@@ -61,13 +61,16 @@ class _Lines(_Job):
 
     model: ServedModel = field(kw_only=True)
     n_best: int = field(kw_only=True)
+    attention: bool = field(kw_only=True)
     lines: Sequence[str] = field(kw_only=True)
     done: list[Translation] = field(default_factory=list)
     taken: int = 0
 
     def goes_with(self, other: _Job) -> bool:
         """Whether both may be in one batch."""
-        return isinstance(other, _Lines) and other.model is self.model and other.n_best == self.n_best
+        if not isinstance(other, _Lines) or other.model is not self.model:
+            return False
+        return (other.n_best, other.attention) == (self.n_best, self.attention)
 
 
 @dataclass(eq=False)
@@ -105,12 +108,14 @@ class TranslationQueue:
 
     # --- the side of asyncio --------------------------------------------------------------------------------------
 
-    async def translate(self, model: ServedModel, lines: Sequence[str], n_best: int = 1) -> list[Translation]:
+    async def translate(
+        self, model: ServedModel, lines: Sequence[str], n_best: int = 1, *, attention: bool = False
+    ) -> list[Translation]:
         """The translations of sentences, batched with those of other requests."""
         if not lines:
             return []
         loop = asyncio.get_running_loop()
-        job = _Lines(loop.create_future(), loop, model=model, n_best=n_best, lines=lines)
+        job = _Lines(loop.create_future(), loop, model=model, n_best=n_best, attention=attention, lines=lines)
         translations: list[Translation] = await self._place(job)
         return translations
 
@@ -231,7 +236,7 @@ class TranslationQueue:
         self._metrics.batch.observe(len(lines))
         try:
             settings = translator.search_settings(n_best=first.n_best)
-            found = translator.translate_lines(lines, search=settings, window=len(lines))
+            found = translator.translate_lines(lines, search=settings, attention=first.attention, window=len(lines))
             translations = list(found)
         except Exception as error:
             if len(batch) > 1:  # one request must not spoil those of others

@@ -12,6 +12,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 
 LONGEST_SENTENCE = 500
@@ -40,6 +41,10 @@ PLACEHOLDER = re.compile(
     """,
     re.VERBOSE,
 )
+
+
+Links = AbstractSet[tuple[int, int]]
+"""(source word, target word), both counted from 0."""
 
 
 @dataclass(frozen=True)
@@ -145,7 +150,7 @@ class Document:
     """A text on its way through the model; one translation of a sentence is a list, the best first."""
 
     parts: list[Part]
-    _translations: dict[int, list[str]] = field(default_factory=dict)  # by place of the part
+    _translations: dict[int, list[str]] = field(default_factory=dict)  # by place of the part, as they are shown
     _cut: dict[int, list[Part]] = field(default_factory=dict)  # sentences that are translated around placeholders
 
     @classmethod
@@ -158,35 +163,51 @@ class Document:
         """The sentences to translate."""
         return [part.text for part in self.parts if part.translate]
 
-    def accept(self, translations: Sequence[list[str]]) -> list[str]:
-        """Take the translations of `lines`; what still needs translating, since a placeholder was lost."""
+    @property
+    def needs_links(self) -> bool:
+        """Whether `accept` needs to know which words belong together."""
+        return False
+
+    def accept(self, translations: Sequence[list[str]], links: Sequence[list[Links]] | None = None) -> list[str]:
+        """Take the translations of `lines`; what still needs translating, since a placeholder was lost.
+
+        `links` are the links of words that attention gives, for each translation, where they are needed.
+        """
         places = [place for place, part in enumerate(self.parts) if part.translate]
-        for place, found in zip(places, translations, strict=True):
-            sentence = self.parts[place].text
-            kept = [each for each in found if keeps_placeholders(sentence, each)]
-            if kept:
-                self._translations[place] = kept
+        nothing: Links = frozenset()
+        known = links or [[nothing] * len(found) for found in translations]
+        for place, found, linked in zip(places, translations, known, strict=True):
+            part = self.parts[place]
+            whole = [pair for pair in zip(found, linked, strict=True) if keeps_placeholders(part.text, pair[0])]
+            shown = [text for each in whole if (text := self.shown(part, *each)) is not None]
+            if shown:
+                self._translations[place] = shown
             else:
-                self._cut[place] = around_placeholders(sentence)
+                self._cut[place] = self.apart(part)
         return [part.text for parts in self._cut.values() for part in parts if part.translate]
 
     def accept_parts(self, translations: Sequence[list[str]]) -> None:
         """Take the translations of the lines that `accept` gave."""
         stream = iter(translations)
         for place, parts in self._cut.items():
-            self._translations[place] = ["".join(next(stream)[0] if part.translate else part.text for part in parts)]
+            said = (self.shown(part, next(stream)[0], frozenset()) if part.translate else part.text for part in parts)
+            self._translations[place] = ["".join(text or "" for text in said)]
 
     def text(self, choice: int = 0) -> str:
         """The whole text; `choice` 1 takes the second translation of each sentence that has one, and so on."""
         out = []
         for place, part in enumerate(self.parts):
             found = self._translations.get(place)
-            out.append(part.text if found is None else self.shown(found[min(choice, len(found) - 1)]))
+            out.append(part.text if found is None else found[min(choice, len(found) - 1)])
         return "".join(out)
 
-    def shown(self, translation: str) -> str:
-        """A translation as it stands in the document."""
+    def shown(self, part: Part, translation: str, links: Links) -> str | None:
+        """A translation as it stands in the document; None where it cannot."""
         return translation
+
+    def apart(self, part: Part) -> list[Part]:
+        """The sentence cut around what must stay in it."""
+        return around_placeholders(part.text)
 
     def alternatives(self, count: int) -> list[str]:
         """At most so many further translations, all different."""

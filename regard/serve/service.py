@@ -14,8 +14,9 @@ from regard.serve.guard import Keys, Pace
 from regard.serve.metrics import Metrics
 from regard.serve.models import ServedModel, ServedModels
 from regard.serve.queue import TranslationQueue
-from regard.serve.sentences import Document
+from regard.serve.sentences import Document, Links
 from regard.serve.settings import ServeSettings
+from regard.translation import Translation
 
 Result = TypeVar("Result")
 
@@ -69,17 +70,23 @@ class Service:
     async def translate(self, model: ServedModel, documents: Sequence[Document], n_best: int = 1) -> None:
         """Translate documents in place: all their sentences at once, then those parts that lost a placeholder."""
         lines = [document.lines for document in documents]
-        found = iter(await self._lines(model, [line for each in lines for line in each], n_best))
-        further = [
-            document.accept([next(found) for _ in each]) for document, each in zip(documents, lines, strict=True)
-        ]
-        found = iter(await self._lines(model, [line for each in further for line in each], 1))
+        attention = any(document.needs_links for document in documents)
+        flat = [line for each in lines for line in each]
+        found = iter(await self.queue.translate(model, flat, n_best, attention=attention))
+        further = []
+        for document, each in zip(documents, lines, strict=True):
+            own = [next(found) for _ in each]
+            texts = [[said.text for said in (best, *best.alternatives)] for best in own]
+            links = [[_links(said) for said in (best, *best.alternatives)] for best in own] if attention else None
+            further.append(document.accept(texts, links))
+        found = iter(await self.queue.translate(model, [line for each in further for line in each]))
         for document, each in zip(documents, further, strict=True):
-            document.accept_parts([next(found) for _ in each])
+            document.accept_parts([[next(found).text] for _ in each])
 
-    async def _lines(self, model: ServedModel, lines: Sequence[str], n_best: int) -> list[list[str]]:
-        translations = await self.queue.translate(model, lines, n_best)
-        return [[each.text for each in (found, *found.alternatives)] for found in translations]
+
+def _links(translation: Translation) -> Links:
+    """Which words belong together, by what each looked at most; none for a model without attention."""
+    return frozenset() if translation.alignment is None else translation.links()
 
 
 async def _disconnected(request: Request) -> None:

@@ -10,6 +10,7 @@ import time
 from collections.abc import Iterator
 from typing import Any
 
+import numpy as np
 import pytest
 from serve_help import GERMAN, Running, running, served, tiny
 
@@ -17,6 +18,8 @@ from regard.serve.guard import SECURITY_HEADERS
 from regard.serve.models import ServedModel
 from regard.serve.settings import ServeSettings
 from regard.serve.stream import stream_text
+from regard.text.tokenizer import Token
+from regard.translation import Translation
 
 SMALL = ServeSettings(max_characters=200, max_texts=4, max_queue=4, max_slow_seconds=0.5)
 
@@ -55,9 +58,38 @@ def test_text_comes_back_with_its_lines(server: Running) -> None:
 
 def test_lists_formats_and_alternatives(server: Running) -> None:
     assert server.translate(["one", "", "two"])[1] == {"translatedText": ["ONE", "", "TWO"]}
-    assert server.translate("<b>one</b> &amp; two", format="html")[1] == {"translatedText": "<b>ONE</b> &amp; TWO"}
+    assert server.translate("<p>one</p>&amp; two", format="html")[1] == {"translatedText": "<p>ONE</p>&amp; TWO"}
     assert server.translate("one", alternatives=2)[1]["alternatives"] == ["ONE!", "ONE!!"]
     assert server.translate(["one"], alternatives=1)[1]["alternatives"] == [["ONE!"]]
+
+
+def test_inline_elements_are_placed_by_attention_or_translated_apart(
+    server: Running, models: list[ServedModel], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    translator, asked = models[1].translator, []
+
+    def spoken(lines: Any, **options: Any) -> Iterator[Translation]:
+        lines = list(lines)
+        asked.extend((line, options["attention"]) for line in lines)
+        for line in lines:
+            words = line.split()
+            tokens = [Token(5, word, place, 0, 0) for place, word in enumerate(words)] + [Token(3, "</s>", None, 0, 0)]
+            mirror = np.fliplr(np.eye(len(words) + 1))[[*range(1, len(words) + 1), 0]]  # backwards, </s> at the end
+            text = " ".join(reversed(words)).upper()
+            yield Translation(line, text, tokens, tokens, alignment=mirror if options["attention"] else None)
+
+    monkeypatch.setattr(translator, "translate_lines", spoken)
+
+    def html(text: str) -> str:
+        answer = server.ask("/translate", {"q": text, "source": "de", "target": "en", "format": "html"})
+        assert answer[0] == 200
+        return str(answer[1]["translatedText"])
+
+    assert html("<p>ein <b>rotes <i>Auto</i></b> hier</p>") == "<p>HIER <b><i>AUTO</i> ROTES</b> EIN</p>"
+    assert asked == [("ein rotes Auto hier", True)]
+    asked.clear()
+    assert html("ein ro<b>tes</b> Auto") == "EIN RO<b>TES</b> AUTO".replace("EIN RO", "RO EIN")
+    assert asked == [("ein rotes Auto", True), ("ein ro", False), ("tes", False), ("Auto", False)]
 
 
 def test_forms_are_read(server: Running) -> None:
