@@ -27,7 +27,8 @@ class Choice:
 
     def words(self) -> str:
         """For people."""
-        named = [f"{key.replace('_', ' ')} {value}" for key, value in self.settings.items()]
+        given = {key.replace("_", " "): value for key, value in self.settings.items()}
+        named = [key if value is True else f"{key} {value}" for key, value in given.items()]
         return ", ".join([*named, "malloc tuned" if self.allocator == "tuned" else "malloc as it comes"])
 
 
