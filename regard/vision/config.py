@@ -28,7 +28,6 @@ class ResNetSettings(Settings):
     channels: tuple[int, ...] = Field(
         (16, 32, 64), min_length=1, description="of each stage; each but the first halves"
     )
-    stem_stride: Literal[1, 2] = Field(1, description="of the first convolution: 2 halves height and width at once")
     blocks: int = Field(2, ge=1, le=64, description="residual blocks in each stage, of two convolutions each")
     places: tuple[int, ...] | None = Field(
         None,

@@ -6,9 +6,8 @@
     module    after each stage but the last: BAM, CBAM, squeeze-and-excitation or self-attention, or none
     head      mean over all places
 
-Departures from the paper: the stem does not pool, and strides only with `stem_stride = 2`, for images of some thirty
-pixels (as in He et al.'s networks for CIFAR-10, whose shape this is); a shortcut that changes its shape is a 1x1
-convolution.
+Departures from the paper: the stem neither strides nor pools, for images of some thirty pixels (as in He et al.'s
+networks for CIFAR-10, whose shape this is); a shortcut that changes its shape is a 1x1 convolution.
 """
 
 from __future__ import annotations
@@ -41,9 +40,7 @@ class ResNet(nn.Module):
         super().__init__()
         first = settings.channels[0]
         self.stem = nn.Sequential(
-            nn.Conv2d(image_channels, first, 3, settings.stem_stride, padding=1, bias=False),
-            nn.BatchNorm2d(first),
-            nn.ReLU(inplace=True),
+            nn.Conv2d(image_channels, first, 3, padding=1, bias=False), nn.BatchNorm2d(first), nn.ReLU(inplace=True)
         )
         self.stages = nn.ModuleList()
         self.attention = nn.ModuleList()  # after each stage; nothing there is an Identity
