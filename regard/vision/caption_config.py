@@ -23,7 +23,7 @@ class CaptionerSettings(Settings):
     channels: tuple[PositiveInt, ...] = Field(
         (32, 64, 128), min_length=1, description="of the convolutions; each one halves height and width"
     )
-    coordinates: bool = Field(True, description="tell the encoder where each pixel lies (not in the paper)")
+    coordinates: bool = Field(True, description="tell where each pixel and cell lies (not in the paper)")
     embedding_size: int = Field(128, ge=1, description="size of a word's vector")
     hidden_size: int = Field(256, ge=1, description="size of the LSTM")
     attention_size: int = Field(128, ge=1, description="size of the additive score's hidden layer")
@@ -41,6 +41,11 @@ class CaptionerSettings(Settings):
     def grid(self) -> int:
         """Rows, and columns, of the cells that are looked at."""
         return self.image_size >> len(self.channels)
+
+    @property
+    def cell_size(self) -> int:
+        """The size of a cell's vector."""
+        return self.channels[-1] + 2 * self.coordinates
 
     @model_validator(mode="after")
     def _cells_are_whole(self) -> CaptionerSettings:

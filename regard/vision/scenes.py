@@ -1,7 +1,8 @@
 """Embedded scenes: coloured shapes on a grey ground, drawn by us, with captions in English and Korean.
 
 A scene has one to three things, no two of the same colour and shape. Its captions are all true sentences of one form:
-a scene of one thing names it, a scene of more says how one lies to another. The size may be told or left out.
+a scene of one thing names it, a scene of more says how one lies to another. The size may be told or left out. The
+captions to learn from are the usual ones, which begin with what strikes the eye.
 
     a small red circle left of a blue square
     작은 빨간 원이 파란 정사각형 왼쪽에 있다
@@ -24,6 +25,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 from itertools import permutations, product
+from math import dist
 from pathlib import Path
 from typing import Literal
 
@@ -122,6 +124,9 @@ class Thing:
 Mentions = tuple[tuple[int, int], ...]
 """(word of the caption, thing of the scene), both from 0, for each word that tells of a thing."""
 
+Named = tuple[tuple[int, bool], ...]
+"""(thing, whether its size is told) for each thing of a caption."""
+
 
 @dataclass(frozen=True, slots=True)
 class Scene:
@@ -145,7 +150,7 @@ class Scene:
 
     def captions(self, language: Language = "en") -> Mapping[str, Mentions]:
         """Every valid caption, with the things that its words tell of."""
-        phrases: list[tuple[tuple[tuple[int, bool], ...], str]]  # (thing, whether its size is told), and the relation
+        phrases: list[tuple[Named, str]]  # with the relation
         if len(self.things) == 1:
             phrases = [(((0, sized),), "") for sized in (False, True)]
         else:
@@ -155,8 +160,35 @@ class Scene:
                 for relation in relations(self.things[one].box, self.things[other].box)
                 for one_sized, other_sized in product((False, True), repeat=2)
             ]
+        return dict(self._say(named, how, language) for named, how in phrases)
+
+    def usual_captions(self, language: Language = "en") -> list[str]:
+        """The valid captions that begin with what strikes the eye, as people's do.
+
+        A large thing comes before a small one and, of two alike, the left one. It is related to the thing nearest to
+        it, along the direction in which they are further apart. What remains open is whether sizes are told.
+        """
+        if len(self.things) == 1:
+            return list(self.captions(language))
+        first = min(range(len(self.things)), key=lambda one: (self.things[one].size != "large", self._centre(one)))
+        second = min(
+            (other for other in range(len(self.things)) if other != first),
+            key=lambda other: dist(self._centre(first), self._centre(other)),
+        )
+        (x, y), (other_x, other_y) = self._centre(first), self._centre(second)
+        beside = abs(x - other_x) >= abs(y - other_y)
+        relation = ("left of" if x < other_x else "right of") if beside else ("above" if y < other_y else "below")
+        return [
+            self._say(((first, first_sized), (second, second_sized)), relation, language)[0]
+            for first_sized, second_sized in product((False, True), repeat=2)
+        ]
+
+    def _centre(self, number: int) -> tuple[float, float]:
+        return self.things[number].box.centre
+
+    def _say(self, named: Named, relation: str, language: Language) -> tuple[str, Mentions]:
         say = {"en": _english, "ko": _korean}[language]
-        return dict(say([(*self._words(thing, sized), thing) for thing, sized in named], how) for named, how in phrases)
+        return say([(*self._words(thing, sized), thing) for thing, sized in named], relation)
 
     def _words(self, number: int, sized: bool) -> tuple[list[str], str]:
         """The adjectives and the noun of a thing."""
@@ -216,7 +248,7 @@ class CaptionedScene:
 
 
 def scenes(split: str, count: int, seed: int = 0, language: Language = "en") -> Iterator[CaptionedScene]:
-    """Yield `count` scenes of a split, each with one of its captions, drawn at random; the same for the same seed."""
+    """Yield `count` scenes of a split, each with one of its usual captions; the same for the same seed."""
     if split not in SPLITS:
         raise DataError(f"split {split!r}: the scenes have no such split; {did_you_mean(split, SPLITS)}")
     if language not in LANGUAGES:
@@ -233,7 +265,7 @@ def _stream(split: str, count: int, seed: int, language: Language) -> Iterator[C
         draw = generator.random()
         if scene is None or split_of(scene) != split:
             continue
-        captions = list(scene.captions(language))
+        captions = scene.usual_captions(language)
         yield CaptionedScene(scene, captions[int(draw * len(captions))])
         made += 1
 

@@ -17,7 +17,8 @@ Hard attention (4.1) looks at one cell: ẑ_t = β_t aᵢ with i drawn from α_t
 Departures from the paper:
 
 * The encoder is a small network that learns with the rest (the paper: VGG, trained on ImageNet before, kept as it is).
-  Two more input channels tell it the place of each pixel; `coordinates = false` leaves them out.
+  Two more numbers tell the place of each pixel, and of each cell, so that the decoder can say how things lie to each
+  other; `coordinates = false` leaves them out.
 * Hard attention learns through the straight-through estimator (the gradient of the soft weights stands in for that of
   the draw), not through REINFORCE with a moving baseline. It is exact where the loss is linear in ẑ, else biased.
 * f_c and f_h are one layer with tanh each, as in the authors' code; the paper says perceptrons. f_β is one layer.
@@ -47,7 +48,7 @@ class ShowAttendTell(Model):
 
     def __init__(self, settings: CaptionerSettings, vocabulary: int) -> None:
         super().__init__()
-        embedding, hidden, cell = settings.embedding_size, settings.hidden_size, settings.channels[-1]
+        embedding, hidden, cell = settings.embedding_size, settings.hidden_size, settings.cell_size
         self.vocabulary_size = vocabulary
         self.embedding_size = embedding
         self.dropout = settings.dropout
@@ -190,7 +191,7 @@ class Encoder(nn.Module):
         if self.coordinates:
             images = torch.cat([images, _places(images)], 1)
         cells: Tensor = self.blocks(images)
-        return cells
+        return torch.cat([cells, _places(cells)], 1) if self.coordinates else cells
 
 
 def _convolution(inputs: int, outputs: int, stride: int = 1) -> list[nn.Module]:
@@ -199,7 +200,7 @@ def _convolution(inputs: int, outputs: int, stride: int = 1) -> list[nn.Module]:
 
 
 def _places(images: Tensor) -> Tensor:
-    """The column and row of each pixel (B, 2, H, W), from -1 to 1."""
+    """Row and column of each pixel or cell (B, 2, H, W), from -1 to 1."""
     rows, columns = (torch.linspace(-1, 1, size, device=images.device, dtype=images.dtype) for size in images.shape[2:])
     places = torch.stack(torch.meshgrid(rows, columns, indexing="ij"))  # (2, H, W)
     return places.expand(images.size(0), -1, -1, -1)

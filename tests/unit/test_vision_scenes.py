@@ -55,6 +55,23 @@ def test_an_takes_the_place_of_a_before_a_vowel():
     assert set(captions) == {"an orange star", "a large orange star"}
 
 
+def test_usual_captions_begin_with_what_strikes_and_tell_how_it_lies_to_the_nearest():
+    assert Scene((CIRCLE, SQUARE), 0).usual_captions() == [
+        "a blue square right of a red circle",
+        "a blue square right of a small red circle",
+        "a large blue square right of a red circle",
+        "a large blue square right of a small red circle",
+    ]
+    star = Thing("green", "star", "small", Box(6, 50, 18, 62))  # below the circle, and further from the square
+    assert "a red circle above a green star" in Scene((star, CIRCLE), 0).usual_captions()  # of two alike, the left one
+    assert "a blue square right of a small green star" in Scene((SQUARE, star), 0).usual_captions()
+    assert "a blue square right of a red circle" in Scene((star, SQUARE, CIRCLE), 0).usual_captions()
+    assert "파란 정사각형이 빨간 원 오른쪽에 있다" in Scene((CIRCLE, SQUARE), 0).usual_captions("ko")
+    for made in scenes("test", 200):
+        assert made.caption in made.scene.usual_captions()
+        assert set(made.scene.usual_captions()) <= set(made.scene.captions())
+
+
 def test_a_box_that_lies_aslant_is_beside_and_above():
     assert relations(Box(0, 0, 10, 10), Box(30, 30, 40, 40)) == ["left of", "above"]
     assert relations(Box(30, 5, 40, 15), Box(0, 0, 10, 10)) == ["right of"]
