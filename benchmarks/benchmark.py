@@ -8,6 +8,7 @@ import os
 import platform
 import shlex
 import shutil
+import signal
 import statistics
 import sys
 import time
@@ -49,6 +50,7 @@ class Plan:
 def measure(plan: Plan, arguments: Sequence[str]) -> None:
     """Set everything up, measure, report."""
     options = parse(plan, arguments)
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # an exception, so that the toolkit under way ends too
     options.work.mkdir(parents=True, exist_ok=True)
     bench = Benchmark(plan, options)
     bench.prepare_text()
