@@ -19,7 +19,7 @@ const SEEDS = 100_000;
  */
 export function mountUpload(place, store) {
   const file = /** @type {HTMLInputElement} */ (h("input", { type: "file", accept: "image/*" }));
-  const preview = /** @type {HTMLImageElement} */ (h("img", { alt: say("your_image"), hidden: true }));
+  const preview = h("div", { hidden: true });
   const samples = h("span", { class: "buttons" });
   const zone = h("div", { class: "drop" }, preview,
     h("div", { class: "drop-words" },
@@ -38,14 +38,19 @@ export function mountUpload(place, store) {
     welcome.hidden = state.picture !== null;
     if (state.models !== before.models) replace(samples, ...sampleButtons(store));
     if (state.picture === before.picture) return;
-    URL.revokeObjectURL(preview.src);
     preview.hidden = state.picture === null;
-    if (state.picture) preview.src = URL.createObjectURL(state.picture.blob);
+    if (state.picture) replace(preview, thumbnail(state.picture.blob));
   });
   store.listen((state, before) => {
     const again = state.mode === "image" && state.picture !== null && state.picture === before.picture;
     if (again && state.chosen !== before.chosen) see(store, /** @type {any} */ (state.picture));
   });
+}
+
+/** @param {Blob} blob */
+function thumbnail(blob) {
+  const src = URL.createObjectURL(blob);
+  return h("img", { src, alt: say("your_image"), load: () => URL.revokeObjectURL(src) });
 }
 
 /**
