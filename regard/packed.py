@@ -44,5 +44,5 @@ class PackedLinear:
             and self.weight.device.type == "cpu"
             and self.weight.dtype == inputs.dtype == torch.float32
             and not torch.is_grad_enabled()
-            and torch.backends.mkldnn.is_available()
+            and torch.backends.mkldnn.is_available()  # type: ignore[no-untyped-call]
         )
