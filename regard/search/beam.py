@@ -24,7 +24,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from regard.search.decoding import Decoding, Scores
+from regard.search.best import best
+from regard.search.decoding import Decoding
 from regard.search.hypothesis import Ending, Hypothesis
 from regard.search.penalties import length_penalty
 from regard.search.tree import BeamTree, NodeState
@@ -76,8 +77,8 @@ def beam_search(decoding: Decoding) -> list[list[Hypothesis]]:
     while decoding.memory.sentences:
         ranked = rank(decoding.step(), total, settings.beam)
         ends = ranked.token == eos
-        best = torch.arange(ends.size(1), device=ends.device) < settings.beam
-        _finish(pool, decoding, ranked, ends & best & ~done.unsqueeze(1), finished=True)
+        leading = torch.arange(ends.size(1), device=ends.device) < settings.beam
+        _finish(pool, decoding, ranked, ends & leading & ~done.unsqueeze(1), finished=True)
         order = ends.long().argsort(dim=-1, stable=True)[:, : settings.beam]  # what does not end comes first
         live = _survivors(ranked, ends, order)
         if decoding.request.tree is not None:
@@ -95,15 +96,14 @@ def beam_search(decoding: Decoding) -> list[list[Hypothesis]]:
     return [sorted(hypotheses, key=lambda each: (not each.finished, -each.score)) for hypotheses in found]
 
 
-def rank(scores: Scores, total: Tensor, beam: int) -> Ranked:
-    """The 2 · beam best continuations of hypotheses with log-probabilities `total` (B, R).
+def rank(scores: Tensor, total: Tensor, beam: int) -> Ranked:
+    """The 2 · beam best continuations of hypotheses with log-probabilities `total` (B, R), by those of tokens (N, V).
 
     A row has one way to end, so `beam + 1` of each row are enough to find `beam` that go on.
     """
     sentences, rows = total.shape
-    best, token = scores.logits.topk(min(beam + 1, scores.logits.size(1)))  # (N, W)
-    width = best.size(1)
-    log_probability = best - scores.normaliser.unsqueeze(1)
+    log_probability, token = best(scores, min(beam + 1, scores.size(1)))  # (N, W)
+    width = token.size(1)
     candidate = (total.view(-1, 1) + log_probability).view(sentences, rows * width)
     ordered, order = candidate.sort(dim=-1, descending=True, stable=True)
     order = order[:, : 2 * beam]

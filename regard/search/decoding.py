@@ -11,6 +11,7 @@ from torch import Tensor
 from regard.config import SearchSettings
 from regard.contract import Attention, Intervention, Memory, Model
 from regard.errors import ContractError
+from regard.search.best import best
 from regard.search.constraints import constrain, limits_of
 from regard.search.hypothesis import Ending, Hypothesis, Record
 from regard.search.penalties import coverage_penalty
@@ -35,14 +36,6 @@ class Request:
     indices: Sequence[int] = ()  # numbers of the sentences, which sampling's draws follow from
     tree: BeamTree | None = None  # let it grow with the beam of the one sentence
     columns: Tensor | None = None  # (C,) the only pieces to score, rising, the special ones first
-
-
-@dataclass(frozen=True)
-class Scores:
-    """What the model says after the tokens of N rows."""
-
-    logits: Tensor  # (N, V), -inf where a token may not come
-    normaliser: Tensor  # (N,) logits - normaliser = log-probabilities
 
 
 class Decoding:
@@ -77,8 +70,8 @@ class Decoding:
         self.token = self.token.index_select(0, index)
         self._history = self._history.index_select(0, index)
 
-    def step(self) -> Scores:
-        """Run the model one step and forbid what may not come."""
+    def step(self) -> Tensor:
+        """Run the model one step: log-probabilities (N, V), -inf where a token may not come."""
         request, settings = self.request, self.request.settings
         step = self.model.step(
             self.token if self.columns is None else self.columns[self.token],
@@ -91,19 +84,19 @@ class Decoding:
         logits = self._project(step.hidden)
         if logits.dtype in (torch.float16, torch.bfloat16):
             logits = logits.float()
-        normaliser = logits.logsumexp(-1)
-        if not bool(normaliser.isfinite().all()):
+        scores = logits.log_softmax(-1)
+        if bool(scores[:, 0].isnan().any()):  # one number that is not finite spoils its whole row
             raise ContractError(
                 f"{type(self.model).__name__} gives logits that are not finite at step {self.position}: "
                 "its weights are damaged or its training diverged; take an earlier checkpoint."
             )
-        self._see(step.attention, logits, normaliser)
+        self._see(step.attention, scores)
         if settings.coverage_penalty > 0:
             alignment = self.model.alignment(step.attention)[:, 0]
             self.coverage = alignment if self.coverage is None else self.coverage + alignment
         never = [request.pad, request.bos]
-        constrain(logits, self.position, self.limits, self._history, settings.no_repeat_ngram, never, request.eos)
-        return Scores(logits, normaliser)
+        constrain(scores, self.position, self.limits, self._history, settings.no_repeat_ngram, never, request.eos)
+        return scores
 
     def coverage_penalty(self, sentence: Tensor, row: Tensor) -> Tensor:
         """What GNMT's coverage penalty adds to hypotheses (M,) of such sentences, in such rows."""
@@ -163,7 +156,7 @@ class Decoding:
             for each in hypotheses
         ]
 
-    def _see(self, attention: Attention | None, logits: Tensor, normaliser: Tensor) -> None:
+    def _see(self, attention: Attention | None, scores: Tensor) -> None:
         """Record what was asked for."""
         request = self.request
         if request.attention and attention:
@@ -171,9 +164,9 @@ class Decoding:
         if request.unk is not None and attention and "cross" in attention:
             self.record.attended.append(self._attended(self.model.alignment(attention)[:, 0]))
         if request.candidates:
-            best, ids = logits.topk(min(request.candidates, logits.size(-1)))
+            likeliest, ids = best(scores, min(request.candidates, scores.size(-1)))
             self.record.candidates.append(ids)
-            self.record.probabilities.append((best - normaliser.unsqueeze(-1)).exp())
+            self.record.probabilities.append(likeliest.exp())
 
     def _attended(self, alignment: Tensor) -> Tensor:
         """The most attended source position (N,), the sentence's end left aside: it is no word."""

@@ -7,16 +7,17 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
+from regard.search.best import best
 from regard.search.decoding import Decoding
 from regard.search.hypothesis import Ending, Hypothesis
 
 Choose = Callable[[Tensor, Decoding], Tensor]
-"""From logits (N, V) to one token for each row (N,)."""
+"""From log-probabilities (N, V) to one token for each row (N,)."""
 
 
 def greedy_search(decoding: Decoding) -> list[list[Hypothesis]]:
     """One hypothesis for each sentence."""
-    return walk(decoding, lambda logits, _: logits.argmax(-1))
+    return walk(decoding, lambda scores, _: best(scores, 1)[1].squeeze(1))
 
 
 def walk(decoding: Decoding, choose: Choose, rows: int = 1) -> list[list[Hypothesis]]:
@@ -27,8 +28,8 @@ def walk(decoding: Decoding, choose: Choose, rows: int = 1) -> list[list[Hypothe
     walking = torch.ones(decoding.memory.sentences, rows, dtype=torch.bool, device=decoding.token.device)
     while decoding.memory.sentences:
         scores = decoding.step()
-        token = choose(scores.logits, decoding)
-        chosen = scores.logits.gather(1, token.unsqueeze(1)).squeeze(1) - scores.normaliser  # (N,)
+        token = choose(scores, decoding)
+        chosen = scores.gather(1, token.unsqueeze(1)).squeeze(1)  # (N,)
         ended = (token == decoding.request.eos).view_as(walking)
         cut = (decoding.limits.greatest <= decoding.position + 1).unsqueeze(1)
         for sentence, path in ((ended | cut) & walking).nonzero().tolist():

@@ -40,8 +40,8 @@ def stream_sentence(translator: Translator, sentence: str) -> Iterator[Spoken]:
     while True:
         with torch.inference_mode():  # not around the yield, where other code runs
             scores = decoding.step()
-            token = scores.logits.argmax(-1)  # (1,)
-            chosen = scores.logits[0, token] - scores.normaliser  # (1,)
+            token = scores.argmax(-1)  # (1,)
+            chosen = scores[0, token]  # (1,)
             ended = int(token) == EOS or int(decoding.limits.greatest) <= decoding.position + 1
             decoding.advance(torch.zeros_like(token), token, chosen, torch.tensor([False], device=token.device))
         ids.append(int(token))
