@@ -44,8 +44,9 @@ class Cache:
         if has_room and self.written[0] == self.length and not torch.is_grad_enabled():
             self.written[0] += 1
             return Cache(self.buffers, self.length + 1, self.written)
-        rows, capacity = self.buffers[0].size(1), self.capacity if has_room else 2 * self.capacity
-        buffers = self._room(rows, capacity)
+        two, rows, heads, capacity, size = self.buffers[0].shape
+        shape = (two, rows, heads, capacity if has_room else 2 * capacity, size)
+        buffers = tuple(buffer.new_empty(shape) for buffer in self.buffers)
         for new, old in zip(buffers, self.filled(), strict=True):
             new[..., : self.length, :] = old
         return Cache(buffers, self.length + 1, [self.length + 1])
@@ -61,11 +62,5 @@ class Cache:
         """The cache of the rows `index`; copied, unless all stay where they are."""
         if is_identity(index, self.buffers[0].size(1)):
             return self
-        buffers = self._room(index.size(0), self.capacity)
-        for new, old in zip(buffers, self.filled(), strict=True):
-            new[..., : self.length, :] = old.index_select(1, index)
-        return Cache(buffers, self.length, [self.length])
-
-    def _room(self, rows: int, capacity: int) -> tuple[Tensor, ...]:
-        two, _, heads, _, size = self.buffers[0].shape
-        return tuple(buffer.new_empty(two, rows, heads, capacity, size) for buffer in self.buffers)
+        # With the room that is still empty: one copy of it all is quicker than two of what is filled.
+        return Cache(tuple(buffer.index_select(1, index) for buffer in self.buffers), self.length, [self.length])
