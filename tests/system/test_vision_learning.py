@@ -27,3 +27,10 @@ def test_a_captioner_tells_the_truth_and_looks_at_what_it_names(tmp_path: Path) 
     assert found["pointing_accuracy"] >= 0.88  # of all cells only 9 % are in the right box
     unseen = evaluate_captioner(tmp_path / "scenes", split="unseen")
     assert unseen["valid"] >= 0.75  # pairs of colour and shape that it has never seen
+
+
+def test_only_where_distant_places_meet_are_two_ears_seen_together(tmp_path: Path) -> None:
+    found = compare(tmp_path, models=["none", "self_attention"], seeds=1, budget="2m", threads=1, progress=False)
+    plain, attending = found.entries
+    assert plain.mean <= 0.78  # 75 % is the most that adding up what each place shows can reach
+    assert attending.mean >= plain.mean + 0.15
