@@ -23,9 +23,8 @@ Departures from the paper:
   the draw), not through REINFORCE with a moving baseline. It is exact where the loss is linear in ẑ, else biased.
 * f_c and f_h are one layer with tanh each, as in the authors' code; the paper says perceptrons. f_β is one layer.
 * Hard attention has the gate β as well. The entropy of α is not rewarded.
-* Dropout is on h_t before L_h and before L_o, as in the authors' code. Two more kinds make the decoder look for each
-  word: `word_dropout` hides whole words from it (else it learns which colours and shapes come together instead of
-  seeing them), `state_dropout` units of its state (else it looks once, before a phrase, and tells the rest by heart).
+* Dropout is on h_t before L_h and before L_o, as in the authors' code. There are two more kinds, meant to make the
+  decoder look for each word: `word_dropout` hides whole words from it, `state_dropout` units of its state.
 """
 
 from __future__ import annotations
