@@ -83,6 +83,12 @@ def test_a_missing_glyph_is_an_error_with_a_remedy_and_never_a_box(
     assert fonts_for(["le café, naïve", "кошка"]) == ["DejaVu Sans"]
 
 
+def test_the_font_of_last_resort_draws_nothing() -> None:
+    families = [family for family, _ in fonts._installed_fonts()]
+    assert "DejaVu Sans" in families
+    assert not [family for family in families if "Last Resort" in family]
+
+
 def test_a_font_with_the_glyph_is_found_among_the_installed_ones(monkeypatch: pytest.MonkeyPatch) -> None:
     sizes = {"nothing.ttf": set("abc"), "korean.ttf": set("고양이")}
     latin = set(map(chr, range(32, 127)))
