@@ -77,7 +77,8 @@ def _installed_fonts() -> list[tuple[str, str]]:
     entries = [
         entry
         for entry in font_manager.fontManager.ttflist
-        if entry.style == "normal" and entry.weight in (400, "normal", "regular", "book")
+        if entry.style == "normal"
+        and entry.weight in (400, "normal", "regular", "book")
         # It comes with matplotlib, and has one picture for all characters of a kind: a box in disguise.
         and not entry.name.startswith("Last Resort")
     ]
