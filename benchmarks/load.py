@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from urllib.parse import urlsplit
 
+WARM = 0.25  # share of the time until answers are counted: the first ones come late, and many at once
 LONGEST_PAUSE = 1.0  # seconds that a refused client waits at most, whatever it is told
 
 
@@ -23,11 +24,12 @@ class Load:
     seconds: float = 0.0
     statuses: Counter[int] = field(default_factory=Counter)  # 0: no answer
     waits: list[float] = field(default_factory=list)  # seconds until each answer
+    steady: int = 0  # answers while all clients were at work: after the first quarter, and before the end
 
     @property
     def per_second(self) -> float:
         """Translations in a second."""
-        return self.together * len(self.waits) / self.seconds
+        return self.together * self.steady / ((1 - WARM) * self.seconds)
 
     def percentile(self, share: float) -> float:
         """The seconds within which this share of the answers came."""
@@ -52,11 +54,9 @@ class Target:
 
 async def measure(target: Target, lines: Sequence[str], clients: int, seconds: float, together: int = 1) -> Load:
     """Let so many clients ask, each for so many translations at a time and again and again, for so long."""
-    load = Load(clients, together)
-    started = time.perf_counter()
-    ends = started + seconds
+    load = Load(clients, together, seconds)
+    ends = time.perf_counter() + seconds
     await asyncio.gather(*(_client(target, lines, number, ends, load) for number in range(clients)))
-    load.seconds = time.perf_counter() - started
     return load
 
 
@@ -78,7 +78,9 @@ async def _client(target: Target, lines: Sequence[str], number: int, ends: float
             continue
         load.statuses[status] += 1
         if status == 200:
-            load.waits.append(time.perf_counter() - started)
+            now = time.perf_counter()
+            load.waits.append(now - started)
+            load.steady += ends - (1 - WARM) * load.seconds < now <= ends
         else:
             await asyncio.sleep(min(LONGEST_PAUSE, float(headers.get("retry-after", 0))))
         if headers.get("connection") == "close":

@@ -14,6 +14,7 @@ import torch
 
 from regard.config import Recipe, SearchSettings
 from regard.contract import Intervention, MakeModel, Model
+from regard.device import usable_device
 from regard.errors import ConfigError
 from regard.evaluation.scores import perplexity
 from regard.folder import read_folder
@@ -212,20 +213,37 @@ class Translator:
             prefixed = _paired(lines, prefixes)
         numbered = enumerate(prefixed)
         while chunk := list(itertools.islice(numbered, max(1, window))):
-            done: dict[int, Translation] = {}
-            for jobs in self._batches(chunk, settings):
-                found = self._search(jobs, settings, attention, candidates, intervention)
-                for job, hypotheses in zip(jobs, found, strict=True):
-                    done[job.number] = self._translation(job.text, hypotheses, settings, intervention)
-            for number, (line, _) in chunk:
-                yield done[number] if number in done else _blank(line, attention)
+            done = dict(self._as_done(chunk, settings, attention, candidates, intervention))
+            yield from (done[number] for number, _ in chunk)
+
+    def translate_unordered(
+        self, lines: Sequence[str], search: Search = None, *, attention: bool = False
+    ) -> Iterator[tuple[int, Translation]]:
+        """Number and translation of every line, as they get done: lines of similar length at a time."""
+        chunk = [(number, (line, "")) for number, line in enumerate(lines)]
+        yield from self._as_done(chunk, self.search_settings(search), attention, candidates=0, intervention=None)
+
+    def _as_done(
+        self,
+        chunk: Sequence[tuple[int, tuple[str, str]]],
+        settings: SearchSettings,
+        attention: bool,
+        candidates: int,
+        intervention: Intervention | None,
+    ) -> Iterator[tuple[int, Translation]]:
+        """The translations of numbered lines and their prefixes, batch by batch."""
+        yield from ((number, _blank(line, attention)) for number, (line, _) in chunk if not line.strip())
+        for jobs in self._batches(chunk, settings):
+            found = self._search(jobs, settings, attention, candidates, intervention)
+            for job, hypotheses in zip(jobs, found, strict=True):
+                yield job.number, self._translation(job.text, hypotheses, settings, intervention)
 
     def _batches(self, chunk: Sequence[tuple[int, tuple[str, str]]], settings: SearchSettings) -> Iterator[list[_Job]]:
         """The lines that are not blank, those of similar length together, within `batch_tokens` with padding."""
         real = [(number, line, prefix) for number, (line, prefix) in chunk if line.strip()]
         sources = self.source_tokenizer.encode_many([line for _, line, _ in real])
         jobs = [
-            _Job(number, line, ids, self.target_tokenizer.encode(prefix)[:-1] if prefix.strip() else [])
+            _Job(number, line, ids, self.target_tokenizer.encode_prefix(prefix))
             for (number, line, prefix), ids in zip(real, sources, strict=True)
         ]
         jobs.sort(key=lambda job: len(job.ids), reverse=True)  # the longest first: too little memory shows at once
@@ -349,7 +367,7 @@ class Translator:
         settings = changed_settings(self.search_settings(search, beam=beam), {"shortlist": False})
         if tree and settings.sample:
             raise ConfigError("a sampled translation has no beam: look at it without the tree.")
-        job = _Job(0, text, self.source_tokenizer.encode(text), prefix_ids(prefix, self.target_tokenizer))
+        job = _Job(0, text, self.source_tokenizer.encode(text), self.target_tokenizer.encode_prefix(prefix))
         grown = BeamTree() if tree else None
         found = self._search([job], settings, False, 0, intervention, grown)[0]
         return look_at(
@@ -419,16 +437,6 @@ class Translator:
         )
 
 
-def usable_device(device: str | torch.device) -> torch.device:
-    """The device of this name, if this machine has it."""
-    try:
-        found = torch.device(device)
-        torch.empty(0, device=found)
-    except (RuntimeError, AssertionError, NotImplementedError):
-        raise ConfigError(f"device {str(device)!r}: this machine or this torch has none: use 'cpu'.") from None
-    return found
-
-
 def _blank(line: str, attention: bool) -> Translation:
     return Translation(line, "", alignment=np.zeros((0, 0)) if attention else None)
 
@@ -451,22 +459,6 @@ def _unknown_words(source: str, source_tokens: Sequence[Token], hypothesis: Hypo
             word = source_tokens[place].word
             replaced.append("<unk>" if word is None else words[word])
     return replaced
-
-
-def prefix_ids(prefix: str | Sequence[int] | None, tokenizer: Tokenizer) -> list[int]:
-    """The pieces of a forced beginning, without an end unless the end itself is forced."""
-    if prefix is None:
-        return []
-    if isinstance(prefix, str):
-        return tokenizer.encode(prefix)[:-1] if prefix.strip() else []
-    for place, number in enumerate(prefix):
-        last = place == len(prefix) - 1
-        if not UNK <= number < tokenizer.size or number == BOS or (number == EOS and not last):
-            raise ConfigError(
-                f"prefix: {number} at place {place} is no piece that a line can hold there: "
-                f"give ids of pieces, 0 to {tokenizer.size - 1}, with </s> only at the end."
-            )
-    return list(prefix)
 
 
 def _paired(lines: Iterable[str], prefixes: Iterable[str]) -> Iterator[tuple[str, str]]:

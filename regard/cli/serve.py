@@ -56,9 +56,10 @@ def serve(
     ] = DEFAULTS.max_requests_per_minute,
     max_seconds: Annotated[float, _setting("max_seconds")] = DEFAULTS.max_seconds,
     max_slow_seconds: Annotated[float, _setting("max_slow_seconds")] = DEFAULTS.max_slow_seconds,
+    workers: Annotated[int | None, _setting("workers", default=False)] = DEFAULTS.workers,
     batch_wait: Annotated[float, _setting("batch_wait")] = DEFAULTS.batch_wait,
     device: Annotated[str, typer.Option(help="cpu, cuda, mps.")] = "cpu",
-    threads: Annotated[int | None, typer.Option(help="Threads of the model.", show_default=False)] = None,
+    threads: Annotated[int | None, typer.Option(help="Threads of the models [all cores].", show_default=False)] = None,
 ) -> None:
     """Serve models: a page that looks inside them, and an API that LibreTranslate's clients understand.
 

@@ -32,7 +32,7 @@ _DESCRIPTION = "Translations, LibreTranslate's way, and a look inside the models
 
 
 def build_app(models: ServedModels, settings: ServeSettings | None = None, api_keys: Iterable[str] = ()) -> FastAPI:
-    """The server of some models; its thread lives as long as the application runs."""
+    """The server of some models; its workers live as long as the application runs."""
     settings = settings or ServeSettings()
     metrics = Metrics()
     queue = TranslationQueue(settings, metrics)

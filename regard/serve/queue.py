@@ -1,8 +1,12 @@
-"""The queue before the models: one thread runs them, and requests that arrive together are translated together.
+"""The queue before the models: requests that arrive together are translated together, by a few workers.
+
+A worker is a thread that takes a batch at a time, with its share of the processor's threads. Several of them do better
+than one with all: threads that compute one small product together wait for each other, and more so when answering
+requests takes its share of the cores.
 
 Everything is bounded: `max_queue` requests have a place, and a request beyond them is refused at once. A request whose
 client has gone, or whose time is up, is cancelled like any other task of asyncio, which frees its place. What the model
-is computing at that moment it finishes: at most one batch.
+is computing at that moment it finishes: at most one batch a worker.
 """
 
 from __future__ import annotations
@@ -14,7 +18,10 @@ import time
 from collections import deque
 from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, TypeVar
+
+import torch
 
 from regard.serve.errors import ApiError
 from regard.serve.metrics import Metrics
@@ -25,6 +32,7 @@ from regard.translation import Translation
 
 Result = TypeVar("Result")
 
+MOST_WORKERS = 8  # unless told otherwise: each has a batch in memory
 _CHARACTERS_PER_SENTENCE = LONGEST_SENTENCE // 8  # on average, of a batch: long sentences travel in smaller company
 _MOST_PATIENCE = 60  # seconds that a client is told to stay away at most
 _END = object()
@@ -39,11 +47,11 @@ class _Job:
     abandoned: bool = False
 
     def answer(self, result: Any) -> None:
-        """Give the result, from the model's thread."""
+        """Give the result, from a worker."""
         self._finish(lambda: self.future.set_result(result))
 
     def fail(self, error: Exception) -> None:
-        """Give an error, from the model's thread."""
+        """Give an error, from a worker."""
         self._finish(lambda: self.future.set_exception(error))
 
     def _finish(self, give: Callable[[], None]) -> None:
@@ -63,7 +71,7 @@ class _Lines(_Job):
     n_best: int = field(kw_only=True)
     attention: bool = field(kw_only=True)
     lines: Sequence[str] = field(kw_only=True)
-    done: list[Translation] = field(default_factory=list)
+    done: dict[int, Translation] = field(default_factory=dict)  # by their place among the lines
     taken: int = 0
 
     def goes_with(self, other: _Job) -> bool:
@@ -72,16 +80,22 @@ class _Lines(_Job):
             return False
         return (other.n_best, other.attention) == (self.n_best, self.attention)
 
+    def keep(self, place: int, translation: Translation) -> None:
+        """Keep the translation of a line; with the last of them the request is answered."""
+        self.done[place] = translation
+        if len(self.done) == len(self.lines):
+            self.answer([self.done[each] for each in range(len(self.lines))])
+
 
 @dataclass(eq=False)
 class _Call(_Job):
-    """Anything else that needs the models' thread for itself."""
+    """Anything else that needs a worker for itself."""
 
     function: Callable[[], Any] = field(kw_only=True)
 
 
 class TranslationQueue:
-    """Requests in front of the thread that owns the models."""
+    """Requests in front of the threads that run the models."""
 
     def __init__(self, settings: ServeSettings, metrics: Metrics) -> None:
         self._settings = settings
@@ -92,19 +106,24 @@ class TranslationQueue:
         self._closing = False
         self._has_company = False
         self._pace = 0.05  # seconds that a place takes, measured as we go
-        self._thread = threading.Thread(target=self._work, name="models", daemon=True)
+        threads = torch.get_num_threads()
+        count = settings.workers or min(threads, MOST_WORKERS)
+        work = partial(self._work, max(1, threads // count))
+        self._workers = [threading.Thread(target=work, name=f"models {n}", daemon=True) for n in range(count)]
 
     def start(self) -> None:
-        """Start the thread."""
-        self._thread.start()
+        """Start the workers."""
+        for worker in self._workers:
+            worker.start()
 
     def close(self) -> None:
-        """Let the thread finish what waits, and end."""
+        """Let the workers finish what waits, and end."""
         with self._changed:
             self._closing = True
             self._changed.notify_all()
-        if self._thread.is_alive():
-            self._thread.join()
+        for worker in self._workers:
+            if worker.is_alive():
+                worker.join()
 
     # --- the side of asyncio --------------------------------------------------------------------------------------
 
@@ -120,13 +139,13 @@ class TranslationQueue:
         return translations
 
     async def call(self, function: Callable[[], Result]) -> Result:
-        """The result of a function that runs in the models' thread."""
+        """The result of a function that a worker runs."""
         loop = asyncio.get_running_loop()
         result: Result = await self._place(_Call(loop.create_future(), loop, function=function))
         return result
 
     async def stream(self, produce: Callable[[], Iterator[Result]]) -> AsyncGenerator[Result, None]:
-        """What an iterator gives in the models' thread, as it gives it; it ends when nobody listens any more."""
+        """What an iterator gives in a worker, as it gives it; it ends when nobody listens any more."""
         loop = asyncio.get_running_loop()
         found: asyncio.Queue[Any] = asyncio.Queue()
 
@@ -175,7 +194,9 @@ class TranslationQueue:
 
     # --- the side of the models -----------------------------------------------------------------------------------
 
-    def _work(self) -> None:
+    def _work(self, threads: int) -> None:
+        torch.set_num_threads(threads)  # these two count for this thread alone
+        torch.set_flush_denormal(True)
         while (batch := self._next()) is not None:
             started = time.perf_counter()
             if isinstance(batch, _Call):
@@ -184,9 +205,10 @@ class TranslationQueue:
             else:
                 self._translate(batch)
                 places = len(batch)
-            self._pace += 0.2 * ((time.perf_counter() - started) / places - self._pace)
+            seconds = (time.perf_counter() - started) / len(self._workers)
+            self._pace += 0.2 * (seconds / places - self._pace)
 
-    def _next(self) -> _Call | list[tuple[_Lines, Sequence[str]]] | None:
+    def _next(self) -> _Call | list[tuple[_Lines, Sequence[int]]] | None:
         """What to do next; None when the server closes and nothing waits."""
         with self._changed:
             while not self._waiting:  # and again, if all have gone while we waited for company
@@ -210,11 +232,11 @@ class TranslationQueue:
         while len(self._waiting) < self._settings.max_batch and (left := end - time.monotonic()) > 0:
             self._changed.wait(left)
 
-    def _gather(self, first: _Lines) -> list[tuple[_Lines, Sequence[str]]]:
-        """Sentences of the first request and of those that may go with it, in the order they came."""
+    def _gather(self, first: _Lines) -> list[tuple[_Lines, Sequence[int]]]:
+        """Places of sentences of the first request and of those that may go with it, in the order they came."""
         sentences = self._settings.max_batch
         characters = sentences * _CHARACTERS_PER_SENTENCE
-        batch: list[tuple[_Lines, Sequence[str]]] = []
+        batch: list[tuple[_Lines, Sequence[int]]] = []
         for job in [job for job in self._waiting if first.goes_with(job)]:
             assert isinstance(job, _Lines)
             start = job.taken
@@ -223,33 +245,32 @@ class TranslationQueue:
                 characters -= len(job.lines[job.taken])
                 job.taken += 1
             if job.taken > start:
-                batch.append((job, job.lines[start : job.taken]))
+                batch.append((job, range(start, job.taken)))
             if job.taken < len(job.lines):
                 break
             self._waiting.remove(job)
         return batch
 
-    def _translate(self, batch: Sequence[tuple[_Lines, Sequence[str]]]) -> None:
-        lines = [line for _, taken in batch for line in taken]
+    def _translate(self, batch: Sequence[tuple[_Lines, Sequence[int]]]) -> None:
+        """Translate, and answer each request when its own sentences are done: its client can ask again meanwhile."""
+        owners = [(job, place) for job, places in batch for place in places]
         first = batch[0][0]
         translator = first.model.translator
-        self._metrics.batch.observe(len(lines))
+        self._metrics.batch.observe(len(owners))
         try:
             settings = translator.search_settings(n_best=first.n_best)
-            found = translator.translate_lines(lines, search=settings, attention=first.attention, window=len(lines))
-            translations = list(found)
+            lines = [job.lines[place] for job, place in owners]
+            for number, translation in translator.translate_unordered(lines, settings, attention=first.attention):
+                job, place = owners[number]
+                job.keep(place, translation)
         except Exception as error:
-            if len(batch) > 1:  # one request must not spoil those of others
-                for part in batch:
-                    self._translate([part])
-            else:
+            if len(batch) == 1:
                 first.fail(error)
-            return
-        stream = iter(translations)
-        for job, taken in batch:
-            job.done += [next(stream) for _ in taken]
-            if len(job.done) == len(job.lines):
-                job.answer(job.done)
+                return
+            for job, places in batch:  # one request must not spoil those of others
+                left = [place for place in places if place not in job.done]
+                if left:
+                    self._translate([(job, left)])
 
     def _run(self, call: _Call) -> None:
         try:

@@ -31,6 +31,12 @@ class ServeSettings(Settings):
     )
     max_seconds: float = Field(30.0, gt=0, description="seconds until a request is given up")
     max_slow_seconds: float = Field(10.0, gt=0, description="seconds until a client must have sent its whole request")
+    workers: int | None = Field(
+        None,
+        ge=1,
+        le=64,
+        description="batches translated at one time, which share the threads; unset: one a thread, up to 8",
+    )
     batch_wait: float = Field(
         0.004, ge=0, le=1, description="seconds to wait for company when several requests are under way"
     )

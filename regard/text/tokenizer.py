@@ -24,7 +24,7 @@ from typing import Any
 import tokenizers
 
 from regard.config import TextSettings
-from regard.errors import ModelFolderError
+from regard.errors import ConfigError, ModelFolderError
 from regard.text.pieces import (
     ESCAPE,
     ESCAPES,
@@ -118,6 +118,21 @@ class Tokenizer:
         text = without_surrogates(text)
         ids: list[int] = self._engine_for(text).encode(text).ids
         return ids
+
+    def encode_prefix(self, prefix: str | Sequence[int] | None) -> list[int]:
+        """The ids of a forced beginning, without an end unless the end itself is forced."""
+        if prefix is None:
+            return []
+        if isinstance(prefix, str):
+            return self.encode(prefix)[:-1] if prefix.strip() else []
+        for place, number in enumerate(prefix):
+            last = place == len(prefix) - 1
+            if not UNK <= number < self.size or number == BOS or (number == EOS and not last):
+                raise ConfigError(
+                    f"prefix: {number} at place {place} is no piece that a line can hold there: "
+                    f"give ids of pieces, 0 to {self.size - 1}, with </s> only at the end."
+                )
+        return list(prefix)
 
     def encode_many(self, texts: Sequence[str]) -> list[list[int]]:
         """The ids of many lines, faster than one by one; other threads run meanwhile."""

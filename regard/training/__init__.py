@@ -8,6 +8,7 @@ from pathlib import Path
 
 from regard.config import Recipe
 from regard.contract import MakeModel, Model
+from regard.device import usable_device
 from regard.errors import ConfigError
 from regard.folder import Folder
 from regard.process import tune_process
@@ -20,7 +21,7 @@ from regard.training.session import Session, own_random_numbers
 from regard.training.start import FilePath, check_out, choose_recipe, start_model
 from regard.training.text_task import TextTask, batch_plan, translator_of
 from regard.training.watch import Watched, check_sentences, load_sentences, save_sentences
-from regard.translator import Translator, usable_device
+from regard.translator import Translator
 
 __all__ = ["DryRun", "Given", "Interrupted", "MakeModel", "dry_run", "train"]
 

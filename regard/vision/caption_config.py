@@ -35,7 +35,6 @@ class CaptionerSettings(Settings):
     )
     dropout: float = Field(0.2, ge=0, lt=1, description="share of units dropped at the output while training")
     word_dropout: float = Field(0.0, ge=0, lt=1, description="share of words hidden from the decoder while training")
-    state_dropout: float = Field(0.0, ge=0, lt=1, description="share of the LSTM's units dropped after each word")
 
     @property
     def grid(self) -> int:

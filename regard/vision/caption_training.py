@@ -16,6 +16,7 @@ import torch
 from regard import __version__
 from regard.config import SearchSettings, check_as, with_overrides
 from regard.contract import Batch, Model
+from regard.device import usable_device
 from regard.errors import ConfigError, ModelFolderError, TrainingError
 from regard.evaluation.scores import corpus_scores
 from regard.files import write_bytes, write_json
@@ -33,7 +34,6 @@ from regard.training.session import Session
 from regard.training.start import check_out, count_parameters
 from regard.training.task import Task
 from regard.training.validation import Validation
-from regard.translator import usable_device
 from regard.vision.caption_config import CaptionRecipe
 from regard.vision.caption_data import CaptionCorpus, Captioned, is_scenes, open_captions
 from regard.vision.caption_folder import write_captioner

@@ -20,6 +20,7 @@ from torch import Tensor
 
 from regard.config import SearchSettings
 from regard.contract import Batch, Intervention, Model
+from regard.device import usable_device
 from regard.errors import DataError
 from regard.look.record import Look, Side
 from regard.look.record import Picture as LookedAt
@@ -31,7 +32,6 @@ from regard.search.settings import Search, chosen_settings
 from regard.text.batches import collate, source_batch
 from regard.text.tokenizer import BOS, EOS, PAD, Token, Tokenizer
 from regard.translation import one_line
-from regard.translator import prefix_ids, usable_device
 from regard.vision.caption import Caption
 from regard.vision.caption_config import CaptionRecipe
 from regard.vision.images import read_image
@@ -142,7 +142,7 @@ class Captioner:
     ) -> Iterator[Caption]:
         """One caption for each image, in order; `together` images are held at a time."""
         settings = self.search_settings(search)
-        beginning = prefix_ids(prefix, self.tokenizer)
+        beginning = self.tokenizer.encode_prefix(prefix)
         stream = iter(images)
         first = 0
         while chunk := [self.read(image) for image in islice(stream, together)]:
@@ -220,7 +220,7 @@ class Captioner:
         )
         about = look.model.model_copy(update={"kind": self.recipe.model.kind})
         seen = {"image": picture_of(pixels, caption.grid), "model": about, "intervention": intervention}
-        forced = len(prefix_ids(prefix, self.tokenizer)) if reference is None else 0
+        forced = len(self.tokenizer.encode_prefix(prefix)) if reference is None else 0
         return look.model_copy(update={**seen, "forced": reference is not None, "prefix": forced})
 
     # --- images, settings and results -----------------------------------------------------------------------------

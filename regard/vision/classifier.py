@@ -18,6 +18,7 @@ import torch
 from torch import Tensor
 
 from regard.contract import Kind
+from regard.device import usable_device
 from regard.errors import DataError, NoAttention
 from regard.folder import (
     METRICS,
@@ -29,7 +30,6 @@ from regard.folder import (
     read_tensors,
     write_model,
 )
-from regard.translator import usable_device
 from regard.vision.card import classifier_card
 from regard.vision.config import ClassifierRecipe
 from regard.vision.images import ImageSet, describe, read_image

@@ -23,8 +23,8 @@ Departures from the paper:
   the draw), not through REINFORCE with a moving baseline. It is exact where the loss is linear in ẑ, else biased.
 * f_c and f_h are one layer with tanh each, as in the authors' code; the paper says perceptrons. f_β is one layer.
 * Hard attention has the gate β as well. The entropy of α is not rewarded.
-* Dropout is on h_t before L_h and before L_o, as in the authors' code. There are two more kinds, meant to make the
-  decoder look for each word: `word_dropout` hides whole words from it, `state_dropout` units of its state.
+* Dropout is on h_t before L_h and before L_o, as in the authors' code. `word_dropout` hides whole
+  words from the decoder, so that it has to look for what it says next.
 """
 
 from __future__ import annotations
@@ -52,7 +52,6 @@ class ShowAttendTell(Model):
         self.embedding_size = embedding
         self.dropout = settings.dropout
         self.word_dropout = settings.word_dropout
-        self.state_dropout = settings.state_dropout
         self.doubly_stochastic = settings.doubly_stochastic
         self.encoder = Encoder(settings)
         self.words = nn.Embedding(vocabulary, embedding)  # E
@@ -123,9 +122,8 @@ class ShowAttendTell(Model):
                 state[0], memory, position, intervention=intervention, products=products
             )
             gated = self._gated(context, state[0])
-            after = self.lstm(product + self._context_product(gated, products), state, products)
-            state = tuple(functional.dropout(tensor, self.state_dropout, self.training) for tensor in after)
-            states.append(after[0])
+            state = self.lstm(product + self._context_product(gated, products), state, products)
+            states.append(state[0])
             contexts.append(gated)
             looks.append(used)
         weights = torch.stack(looks, 1)  # (B, T, S)

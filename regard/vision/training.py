@@ -10,6 +10,7 @@ from typing import Any, ClassVar, Literal
 import torch
 
 from regard.config import with_overrides
+from regard.device import usable_device
 from regard.errors import ConfigError, TrainingError
 from regard.process import tune_process
 from regard.training.loop import Run, seed_of
@@ -17,7 +18,6 @@ from regard.training.progress import check_tensorboard, choose_reporter
 from regard.training.session import Session
 from regard.training.start import FilePath, check_out, count_parameters
 from regard.training.task import Task
-from regard.translator import usable_device
 from regard.vision.classifier import Classifier, predict
 from regard.vision.config import ClassifierRecipe, load_vision_recipe
 from regard.vision.data import (

@@ -6,7 +6,7 @@ import contextlib
 import http.client
 import json
 import threading
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -14,6 +14,7 @@ import torch
 
 from regard.config import check_recipe
 from regard.models import build_model
+from regard.search.settings import Search
 from regard.serve.app import build_app
 from regard.serve.languages import Languages
 from regard.serve.models import ServedModel, ServedModels
@@ -35,22 +36,25 @@ class Shouting(Translator):
         self.door = threading.Event()
         self.door.set()
         self.entered = threading.Event()
+        self.slowly = threading.Event()
 
-    def translate_lines(self, lines: Iterable[str], **options: Any) -> Iterator[Translation]:
-        if options.get("attention"):
-            return super().translate_lines(lines, **options)
-        return self._shout(list(lines), options)
-
-    def _shout(self, lines: list[str], options: dict[str, Any]) -> Iterator[Translation]:
-        self.batches.append(lines)
+    def translate_unordered(
+        self, lines: Sequence[str], search: Search = None, *, attention: bool = False
+    ) -> Iterator[tuple[int, Translation]]:
+        if attention:
+            yield from super().translate_unordered(lines, search, attention=attention)
+            return
+        self.batches.append(list(lines))
         self.entered.set()
         assert self.door.wait(20)
-        if any("poison" in line for line in lines):
-            raise RuntimeError("poisoned")
-        n_best = options["search"].n_best
-        for line in lines:
-            further = tuple(Translation(line, line.upper() + "!" * number) for number in range(1, n_best))
-            yield Translation(line, line.upper(), alternatives=further)
+        n_best = self.search_settings(search).n_best
+        for number, line in sorted(enumerate(lines), key=lambda numbered: -len(numbered[1])):
+            if "poison" in line:
+                raise RuntimeError("poisoned")
+            if "dawdle" in line:
+                assert self.slowly.wait(20)
+            further = tuple(Translation(line, line.upper() + "!" * further) for further in range(1, n_best))
+            yield number, Translation(line, line.upper(), alternatives=further)
 
 
 def tiny(lines: list[str] = ENGLISH, kind: str = "bahdanau", shouting: bool = True) -> Any:

@@ -68,6 +68,7 @@ def cell(page: Any, row: int, column: int) -> Any:
 def drag(page: Any, row: int, column: int, up: float = 0, aside: float = 0) -> None:
     """Drag a cell upwards by pixels, or aside by cells."""
     cell(page, row, column).evaluate("(each) => each.scrollIntoView({ block: 'center' })")
+    cell(page, row, column).hover()  # which waits until it stands still
     box = cell(page, row, column).bounding_box()
     x, y = box["x"] + box["width"] / 2, box["y"] + box["height"] / 2
     page.mouse.move(x, y)

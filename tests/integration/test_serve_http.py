@@ -7,7 +7,7 @@ import json
 import socket
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -68,17 +68,16 @@ def test_inline_elements_are_placed_by_attention_or_translated_apart(
 ) -> None:
     translator, asked = models[1].translator, []
 
-    def spoken(lines: Any, **options: Any) -> Iterator[Translation]:
-        lines = list(lines)
-        asked.extend((line, options["attention"]) for line in lines)
-        for line in lines:
+    def spoken(lines: Sequence[str], search: Any, *, attention: bool) -> Iterator[tuple[int, Translation]]:
+        asked.extend((line, attention) for line in lines)
+        for number, line in enumerate(lines):
             words = line.split()
             tokens = [Token(5, word, place, 0, 0) for place, word in enumerate(words)] + [Token(3, "</s>", None, 0, 0)]
             mirror = np.fliplr(np.eye(len(words) + 1))[[*range(1, len(words) + 1), 0]]  # backwards, </s> at the end
             text = " ".join(reversed(words)).upper()
-            yield Translation(line, text, tokens, tokens, alignment=mirror if options["attention"] else None)
+            yield number, Translation(line, text, tokens, tokens, alignment=mirror if attention else None)
 
-    monkeypatch.setattr(translator, "translate_lines", spoken)
+    monkeypatch.setattr(translator, "translate_unordered", spoken)
 
     def html(text: str) -> str:
         answer = server.ask("/translate", {"q": text, "source": "de", "target": "en", "format": "html"})

@@ -19,7 +19,7 @@ from regard.serve.settings import ServeSettings
 @asynccontextmanager
 async def queue_of(**settings: float) -> AsyncIterator[tuple[TranslationQueue, ServedModel, Shouting]]:
     translator = tiny()
-    queue = TranslationQueue(ServeSettings(**settings), Metrics())  # type: ignore[arg-type]
+    queue = TranslationQueue(ServeSettings(**{"workers": 1, **settings}), Metrics())  # type: ignore[arg-type]
     queue.start()
     try:
         yield queue, served(translator), translator
@@ -57,6 +57,38 @@ def test_requests_that_wait_together_are_translated_together() -> None:
             await busy
             assert [len(batch) for batch in translator.batches] == [1, 40, 1]  # another n_best is another search
             assert queue._places == 0
+
+    asyncio.run(run())
+
+
+def test_a_request_is_answered_before_the_rest_of_its_batch() -> None:
+    async def run() -> None:
+        async with queue_of() as (queue, model, translator):
+            busy = await shut(queue, model, translator)
+            late = asyncio.ensure_future(queue.translate(model, ["dawdle", "much longer"]))
+            soon = asyncio.ensure_future(queue.translate(model, ["quick one"]))
+            await entered(queue, 3)
+            translator.door.set()
+            assert (await soon)[0].text == "QUICK ONE"
+            assert not late.done()
+            translator.slowly.set()
+            assert [each.text for each in await late] == ["DAWDLE", "MUCH LONGER"]
+            await busy
+            assert [len(batch) for batch in translator.batches] == [1, 3]
+
+    asyncio.run(run())
+
+
+def test_workers_translate_side_by_side() -> None:
+    async def run() -> None:
+        async with queue_of(workers=2) as (queue, model, translator):
+            busy = await shut(queue, model, translator)
+            other = asyncio.ensure_future(queue.translate(model, ["meanwhile"]))
+            async with asyncio.timeout(20):
+                while len(translator.batches) < 2:  # though the first worker is still behind the door
+                    await asyncio.sleep(0.005)
+            translator.door.set()
+            assert [each[0].text for each in await asyncio.gather(busy, other)] == ["BUSY", "MEANWHILE"]
 
     asyncio.run(run())
 

@@ -12,12 +12,13 @@ import torch
 
 from regard.config import Recipe, SearchSettings, check_recipe
 from regard.contract import Intervention
+from regard.device import usable_device
 from regard.errors import ConfigError, NoAttention
 from regard.models import build_model
 from regard.text.corpus import Pair
 from regard.text.tokenizer import UNK, Token, Tokenizer
 from regard.translation import Translation, one_line
-from regard.translator import Translator, usable_device
+from regard.translator import Translator
 
 LINES = ["the small house", "a green tree stands here", "the cat saw a small dog", "here is the house"] * 3
 KINDS = ["seq2seq", "bahdanau", "luong", "gnmt", "transformer"]
@@ -111,6 +112,8 @@ def test_as_many_lines_out_as_in_and_in_order(kind: str) -> None:
         found = list(translator.translate_lines(iter(lines), window=window))
         assert [each.source for each in found] == lines
         assert [each.text for each in found] == alone
+    unordered = dict(translator.translate_unordered(lines))
+    assert [unordered[number].text for number in range(len(lines))] == alone
     assert alone[1] == alone[3] == ""
     assert not any(len(text.splitlines()) > 1 for text in alone)
 

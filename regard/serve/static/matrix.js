@@ -29,6 +29,7 @@ export function mountMatrix(place, store, tables) {
   place.append(h("h3", {}, say("matrix")), hint, scroll, keys);
   /** @type {Matrix | null} */
   let matrix = null;
+  let room = 0;
   const rebuild = () => {
     const table = tables.current;
     place.hidden = table === null;
@@ -37,19 +38,16 @@ export function mountMatrix(place, store, tables) {
     hint.hidden = keys.hidden = !store.state.live;
     hint.textContent = say("matrix_hint");
     const held = scroll.contains(document.activeElement);
-    matrix = new Matrix(table, store, scroll.clientWidth || place.clientWidth);
+    room = scroll.clientWidth;
+    matrix = new Matrix(table, store, room);
     replace(scroll, matrix.picture);
     matrix.mark();
     if (held) matrix.focus();
   };
   tables.listen(rebuild);
-  let width = 0;
-  new ResizeObserver(([entry]) => {
-    const now = Math.round(entry.contentRect.width);
-    if (now === width) return;
-    width = now;
-    rebuild();
-  }).observe(place);
+  new ResizeObserver(() => {
+    if (scroll.clientWidth !== room) rebuild(); // only then: a drag ends with the matrix it began on
+  }).observe(scroll);
   store.listen((state, before) => {
     if (state.step !== before.step || state.position !== before.position) matrix?.mark();
   });
