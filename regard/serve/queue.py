@@ -74,11 +74,14 @@ class _Lines(_Job):
     done: dict[int, Translation] = field(default_factory=dict)  # by their place among the lines
     taken: int = 0
 
-    def goes_with(self, other: _Job) -> bool:
+    @property
+    def longest(self) -> int:
+        """Characters of its longest sentence: what it takes as long as."""
+        return max(map(len, self.lines))
+
+    def goes_with(self, other: _Lines) -> bool:
         """Whether both may be in one batch."""
-        if not isinstance(other, _Lines) or other.model is not self.model:
-            return False
-        return (other.n_best, other.attention) == (self.n_best, self.attention)
+        return (other.model, other.n_best, other.attention) == (self.model, self.n_best, self.attention)
 
     def keep(self, place: int, translation: Translation) -> None:
         """Keep the translation of a line; with the last of them the request is answered."""
@@ -233,12 +236,12 @@ class TranslationQueue:
             self._changed.wait(left)
 
     def _gather(self, first: _Lines) -> list[tuple[_Lines, Sequence[int]]]:
-        """Places of sentences of the first request and of those that may go with it, in the order they came."""
+        """Places of sentences of the first request and of those that may go with it, most alike in length first."""
         sentences = self._settings.max_batch
         characters = sentences * _CHARACTERS_PER_SENTENCE
         batch: list[tuple[_Lines, Sequence[int]]] = []
-        for job in [job for job in self._waiting if first.goes_with(job)]:
-            assert isinstance(job, _Lines)
+        company = [job for job in self._waiting if isinstance(job, _Lines) and first.goes_with(job)]
+        for job in sorted(company, key=lambda job: abs(job.longest - first.longest)):
             start = job.taken
             while job.taken < len(job.lines) and sentences > 0 and characters > 0:
                 sentences -= 1

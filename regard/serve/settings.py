@@ -24,7 +24,7 @@ class ServeSettings(Settings):
     max_image_pixels: int = Field(16_000_000, ge=1, description="pixels that such an image may claim to have")
     max_images: int = Field(32, ge=1, description="images held at one time")
     max_queue: int = Field(512, ge=1, description="requests that wait or run at one time")
-    max_batch: int = Field(512, ge=1, description="sentences translated together")
+    max_batch: int = Field(200, ge=1, description="sentences translated together")
     max_connections: int = Field(900, ge=1, description="connections open at one time")
     max_requests_per_minute: int | None = Field(
         None, ge=1, description="requests of one client (an API key, else an address) in a minute; unset: any number"
