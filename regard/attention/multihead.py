@@ -2,8 +2,9 @@
 
     headᵢ = softmax(Q Wᵢ^Q (K Wᵢ^K)ᵀ / √K) V Wᵢ^V,      MultiHead(Q, K, V) = [head₁; …; head_H] W^O
 
-Two paths give the same numbers. The fast one is torch's `scaled_dot_product_attention`, which never shows the weights;
-the looking one is the three steps of attention in plain sight, and the only one on which the weights can be changed.
+Two paths give the same numbers. The fast one never shows the weights: it is torch's `scaled_dot_product_attention`, or
+plain products where sentences are short. The looking one is the three steps of attention in plain sight, and the only one
+on which the weights can be changed.
 
 Shapes: B sentences, T queries, S keys, D size of the model, H heads, K = D / H size of a head. What is not attention
 is done to rows (n, D), those of the sentences' real positions; `Rows` knows where they belong.
@@ -23,6 +24,11 @@ from torch.nn import functional
 from regard.attention.attend import masked_softmax
 from regard.contract import Intervention, Kind, Trace
 from regard.padding import Rows
+
+SHORT = 24
+"""Positions up to which a processor is quicker with plain products than with torch's fused kernel.
+
+Forward and back for 270 sentences of 15 words, 4 heads of 64: 12 against 24 ms; 128 of 32 words: 14 against 15."""
 
 
 class Heads(NamedTuple):
@@ -111,8 +117,16 @@ class MultiHead(nn.Module):
         return intervention is not None and intervention.touches(self.kind, self.layer)
 
     def fast(self, heads: Heads, allowed: Tensor | None = None, *, causal: bool = False) -> Tensor:
-        """The contexts (B, H, T, K) of the heads, by torch's fused kernel; `allowed` is (B, 1, 1, S)."""
-        return functional.scaled_dot_product_attention(*heads, attn_mask=allowed, is_causal=causal)
+        """The contexts (B, H, T, K) of the heads, without their weights; `allowed` is (B, 1, 1, S)."""
+        query, keys, values = heads
+        if query.device.type != "cpu" or max(query.size(2), keys.size(2)) > SHORT:
+            return functional.scaled_dot_product_attention(*heads, attn_mask=allowed, is_causal=causal)
+        scores = (query / math.sqrt(keys.size(-1))) @ keys.transpose(-1, -2)  # (B, H, T, S)
+        if causal:
+            scores = scores + query.new_full(scores.shape[2:], -torch.inf).triu(1)
+        if allowed is not None:
+            scores = scores.masked_fill(~allowed, -torch.inf)
+        return scores.softmax(-1) @ values
 
     def look(
         self,

@@ -112,6 +112,20 @@ def test_long_sentences_travel_in_small_company() -> None:
     asyncio.run(run())
 
 
+def test_requests_of_similar_length_go_first_with_the_oldest() -> None:
+    async def run() -> None:
+        async with queue_of(max_batch=2) as (queue, model, translator):
+            busy = await shut(queue, model, translator)
+            asked = ["x" * 10, "y" * 40, "z" * 12, "w" * 38]
+            tasks = [asyncio.ensure_future(queue.translate(model, [text])) for text in asked]
+            await entered(queue, 5)
+            translator.door.set()
+            await asyncio.gather(busy, *tasks)
+            assert translator.batches[1:] == [[asked[0], asked[2]], [asked[1], asked[3]]]
+
+    asyncio.run(run())
+
+
 def test_a_full_queue_refuses_at_once() -> None:
     async def run() -> None:
         async with queue_of(max_queue=3) as (queue, model, translator):

@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from regard.attention.multihead import Heads, MultiHead
+from regard.attention.multihead import SHORT, Heads, MultiHead
 from regard.config import TransformerSettings, check_recipe
 from regard.contract import Batch, Edit, Intervention, Model, State, join_steps
 from regard.dropout import add_dropped, dropout, noise
@@ -63,6 +63,29 @@ def test_multi_head_attention_is_the_papers_loop():
             values = [value_matrix[own] @ value.numpy() for value in looked_at[0]]
             joined.append(sum(weight * value for weight, value in zip(weights, values, strict=True)))
         np.testing.assert_allclose(got[step], output_matrix @ np.concatenate(joined), atol=1e-12)
+
+
+@pytest.mark.parametrize("length", [7, SHORT + 1])
+@pytest.mark.parametrize("hidden", ["nothing", "padding", "future"])
+def test_short_and_long_sentences_give_the_looking_paths_contexts_and_gradients(length: int, hidden: str):
+    torch.manual_seed(2)
+    attention = MultiHead(D, H, "encoder-self", 0).double()
+    inputs = torch.randn(3 * length, D, dtype=torch.float64)
+    padding = (torch.arange(length) < torch.tensor([[length], [length - 2], [3]]))[:, None, None]
+    future = torch.ones(1, 1, length, length, dtype=torch.bool).tril()
+    allowed = {"nothing": None, "padding": padding, "future": future}[hidden]
+    results = []
+    for fast in (True, False):
+        attention.zero_grad()
+        heads = attention.project(inputs, Rows(3, length))
+        if fast:
+            contexts = attention.fast(heads, padding if hidden == "padding" else None, causal=hidden == "future")
+        else:
+            contexts = attention.look(heads, allowed, range(length)).contexts
+        contexts.square().sum().backward()
+        assert attention.weight.grad is not None
+        results.append((contexts.detach(), attention.weight.grad.clone()))
+    torch.testing.assert_close(results[0], results[1])
 
 
 @pytest.mark.parametrize("layout", ["interleaved", "halves"])
@@ -151,12 +174,8 @@ def test_the_looking_path_gives_the_fast_paths_values_and_gradients(norm: str):
 
 def test_the_fast_path_is_taken_unless_somebody_looks(monkeypatch: pytest.MonkeyPatch):
     model, batch, calls = build(), make_batch(), []
-    fused = torch.nn.functional.scaled_dot_product_attention
-    monkeypatch.setattr(
-        torch.nn.functional,
-        "scaled_dot_product_attention",
-        lambda *heads, **options: calls.append(1) or fused(*heads, **options),
-    )
+    fast = MultiHead.fast
+    monkeypatch.setattr(MultiHead, "fast", lambda *arguments, **options: calls.append(1) or fast(*arguments, **options))
     with torch.no_grad():
         model(batch)
         assert len(calls) == 2 + 3 + 3  # encoder-self, decoder-self, cross
