@@ -3,8 +3,8 @@
     headᵢ = softmax(Q Wᵢ^Q (K Wᵢ^K)ᵀ / √K) V Wᵢ^V,      MultiHead(Q, K, V) = [head₁; …; head_H] W^O
 
 Two paths give the same numbers. The fast one never shows the weights: it is torch's `scaled_dot_product_attention`, or
-plain products where sentences are short. The looking one is the three steps of attention in plain sight, and the only one
-on which the weights can be changed.
+plain products where sentences are short. The looking one is the three steps of attention in plain sight, and the only
+one on which the weights can be changed.
 
 Shapes: B sentences, T queries, S keys, D size of the model, H heads, K = D / H size of a head. What is not attention
 is done to rows (n, D), those of the sentences' real positions; `Rows` knows where they belong.
