@@ -31,6 +31,7 @@ PLAN = Plan(
         "luong": lambda options, size: Regard("luong", size),
         "bahdanau": lambda options, size: Regard("bahdanau", size),
         "luong-shortlist": lambda options, size: Regard("luong", size, shortlist=True),
+        "luong-shortlist-int8": lambda options, size: Regard("luong", size, shortlist=True, int8=True),
         "opennmt": lambda options, size: OpenNmt(
             "recurrent", options.work / "opennmt-environment", size, options.torch_index
         ),

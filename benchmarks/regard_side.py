@@ -66,17 +66,18 @@ _PROGRESS = re.compile(r"^update \d+")
 
 
 class Regard:
-    """One of the models; with a shortlist it only translates, by the weights of the one without."""
+    """One of the models; with a shortlist or in eight bits it only translates, by the weights of the plain one."""
 
     own_batches = True
     translation_allocators: tuple[str, ...] = ("default",)  # it tunes the allocator itself
 
-    def __init__(self, kind: str, vocabulary: int, shortlist: bool = False) -> None:
+    def __init__(self, kind: str, vocabulary: int, *, shortlist: bool = False, int8: bool = False) -> None:
         self.kind = kind
         self.shortlist = shortlist
-        self.name = f"Regard {kind}" + (", shortlist" if shortlist else "")
-        self.borrows = f"Regard {kind}" if shortlist else None
-        self.allocators: tuple[str, ...] = () if shortlist else ("default",)
+        self.options = ["shortlist"] * shortlist + ["int8"] * int8  # of `regard translate`
+        self.name = ", ".join([f"Regard {kind}", *self.options])
+        self.borrows = f"Regard {kind}" if self.options else None
+        self.allocators: tuple[str, ...] = () if self.options else ("default",)
         self.cost = MODELS[kind][1](vocabulary)
 
     def set_up(self) -> None:
@@ -90,8 +91,8 @@ class Regard:
 
     def make_model(self, text: Text, updates: int, lender: Path, setting: Setting) -> int:
         """A model folder."""
-        if self.shortlist:
-            self._add_shortlist(text, lender, setting)
+        if self.options:
+            self._borrow(text, lender, setting)
         else:
             self.run_training(text.folder, (text.source, text.target), BATCHES[0], updates, setting, None)
         metrics = json.loads((setting.folder / "model" / "metrics.json").read_text("utf-8"))
@@ -104,7 +105,7 @@ class Regard:
             return self._translate_by_command(source, output, job, model, setting)
         driver = Path(__file__).with_name("translate_with_regard.py")
         command: list[str | Path] = [sys.executable, driver, model / "model", source]
-        command += [str(job.beam), str(job.batch or 0), str(job.sentences or 0), str(int(self.shortlist)), output]
+        command += [str(job.beam), str(job.batch or 0), str(job.sentences or 0), output, *self.options]
         variables = environment(setting.threads, setting.allocator)
         finished = run(command, setting.folder, variables, setting.folder / "log.txt")
         result = json.loads(finished.lines[-1])
@@ -118,14 +119,17 @@ class Regard:
         command: list[str | Path] = [sys.executable, "-m", "regard", "translate", model / "model", "-i", given]
         command += ["-o", output, "--beam", str(job.beam), "--threads", str(setting.threads), "--format", "json"]
         variables = environment(setting.threads, setting.allocator)
-        finished = run(command + ["--shortlist"] * self.shortlist, setting.folder, variables, setting.folder / "log")
+        command += [f"--{option}" for option in self.options]
+        finished = run(command, setting.folder, variables, setting.folder / "log")
         written = [json.loads(line) for line in output.read_text("utf-8").splitlines()]
         return Translated(len(lines), finished.seconds, sum(len(each["tokens"]) for each in written), finished)
 
-    def _add_shortlist(self, text: Text, lender: Path, setting: Setting) -> None:
-        """A copy of the lender's model with a shortlist."""
+    def _borrow(self, text: Text, lender: Path, setting: Setting) -> None:
+        """A copy of the lender's model, with a shortlist if it is to have one."""
         folder = setting.folder / "model"
         shutil.copytree(lender / "model", folder, ignore=shutil.ignore_patterns("training"))
+        if not self.shortlist:
+            return
         command: list[str | Path] = [sys.executable, "-m", "regard", "shortlist", folder]
         command += [part for side in (text.source, text.target) for part in ("--train", text.raw("train", side))]
         variables = environment(setting.threads, setting.allocator)

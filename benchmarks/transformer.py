@@ -32,7 +32,9 @@ PLAN = Plan(
     about=__doc__,
     makers={
         "regard": lambda options, size: Regard("transformer", size),
+        "int8": lambda options, size: Regard("transformer", size, int8=True),
         "shortlist": lambda options, size: Regard("transformer", size, shortlist=True),
+        "shortlist-int8": lambda options, size: Regard("transformer", size, shortlist=True, int8=True),
         "huggingface": lambda options, size: HuggingFace(
             options.work / "huggingface-environment", size, options.torch_index
         ),

@@ -6,17 +6,19 @@ import json
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 from regard.process import tune_process
 from regard.translator import WINDOW, Translator
 
 
-def main(model: str, source: str, beam: str, batch: str, sentences: str, shortlist: str, output: str) -> None:
+def main(model: str, source: str, beam: str, batch: str, sentences: str, output: str, *options: str) -> None:
     """`batch` sentences together and the first `sentences` of the file; 0 is as many as Regard likes, or all."""
     tune_process()
     translator = Translator.load(model)
     # the peers' bound: 100 tokens
-    search = {"beam": int(beam), "max_length_ratio": 1e-6, "max_length_extra": 100, "shortlist": bool(int(shortlist))}
+    search: dict[str, Any] = {"beam": int(beam), "max_length_ratio": 1e-6, "max_length_extra": 100}
+    search |= dict.fromkeys(options, True)
     lines = Path(source).read_text("utf-8").removesuffix("\n").split("\n")[: int(sentences) or None]
     list(translator.translate_lines(lines[:2], search=search))  # the first call pays for torch's own start-up
 

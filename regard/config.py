@@ -330,6 +330,7 @@ class SearchSettings(Settings):
     seed: int = Field(1, ge=0, lt=2**63, description="sampling: what the draws follow from")
     batch_tokens: int = Field(4096, ge=1, description="source tokens translated together")
     shortlist: bool = Field(False, description="score only the pieces that are likely for the sentence (quicker)")
+    int8: bool = Field(False, description="multiply in integers of eight bits (quicker, a little less exact)")
 
     @model_validator(mode="after")
     def _n_best_fits(self) -> SearchSettings:

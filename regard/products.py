@@ -14,13 +14,15 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 from torch.nn import functional
 
+from regard.packed import linear
+
 
 class Products:
     """x Wᵀ, or x W[:, start:end]ᵀ."""
 
     def __call__(self, inputs: Tensor, weight: Tensor, start: int = 0, end: int | None = None) -> Tensor:
         """The product (..., rows of the weight) of inputs (..., columns of the weight)."""
-        return functional.linear(inputs, weight[:, start:end])
+        return linear(inputs, weight[:, start:end])
 
 
 PRODUCTS = Products()

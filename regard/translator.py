@@ -20,6 +20,7 @@ from regard.evaluation.scores import perplexity
 from regard.folder import read_folder
 from regard.look.record import Look
 from regard.look.trace import look_at
+from regard.packed import Int8Weights
 from regard.search import search as run_search
 from regard.search.ensemble import Ensemble
 from regard.search.forced import force
@@ -88,6 +89,7 @@ class Translator:
         self.metrics: dict[str, Any] = dict(metrics or {})
         self.name = name or recipe.model.kind
         self.shortlist = None if shortlist is None else shortlist.to(self.device)
+        self._int8: Int8Weights | None = None  # when they are first asked for
 
     @classmethod
     def load(
@@ -282,6 +284,7 @@ class Translator:
             unk=UNK if self.target_tokenizer.says_unknown else None,
             tree=tree,
             shortlist=self._shortlist() if settings.shortlist else None,
+            weights=self._int8_weights() if settings.int8 else None,
         )
 
     def _shortlist(self) -> Shortlist:
@@ -291,6 +294,13 @@ class Translator:
                 "or translate without (search.shortlist = false)."
             )
         return self.shortlist
+
+    def _int8_weights(self) -> Int8Weights:
+        if self.device.type != "cpu":
+            raise ConfigError(f"search.int8 = true: is for processors, not for {self.device}: translate without.")
+        if self._int8 is None:
+            self._int8 = Int8Weights()
+        return self._int8
 
     # --- given translations ---------------------------------------------------------------------------------------
 

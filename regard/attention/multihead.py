@@ -23,6 +23,7 @@ from torch.nn import functional
 
 from regard.attention.attend import masked_softmax
 from regard.contract import Intervention, Kind, Trace
+from regard.packed import Linear, linear
 from regard.padding import Rows
 
 SHORT = 24
@@ -82,7 +83,7 @@ class MultiHead(nn.Module):
         # W^Q, W^K and W^V of all heads in one, so that self-attention is projected by one product.
         self.weight = nn.Parameter(torch.empty(3 * size, size))
         self.bias = nn.Parameter(torch.zeros(3 * size)) if bias else None
-        self.output = nn.Linear(size, size, bias=bias)
+        self.output = Linear(size, size, bias=bias)
         for part in (*self.weight.chunk(3), self.output.weight):
             nn.init.xavier_uniform_(part)
         if bias:
@@ -92,17 +93,17 @@ class MultiHead(nn.Module):
 
     def project(self, inputs: Tensor, rows: Rows) -> Heads:
         """Queries, keys and values of the same inputs (n, D), for self-attention."""
-        return Heads(*self._split(functional.linear(inputs, self.weight, self.bias), rows, 3))
+        return Heads(*self._split(linear(inputs, self.weight, self.bias), rows, 3))
 
     def ask(self, inputs: Tensor, rows: Rows) -> Tensor:
         """Queries (B, H, T, K) of inputs (n, D)."""
         bias = None if self.bias is None else self.bias[: self.size]
-        return self._split(functional.linear(inputs, self.weight[: self.size], bias), rows, 1)[0]
+        return self._split(linear(inputs, self.weight[: self.size], bias), rows, 1)[0]
 
     def prepare(self, memory: Tensor, rows: Rows) -> tuple[Tensor, Tensor]:
         """Keys and values (B, H, S, K) of what the encoder leaves (n, D), once per sentence."""
         bias = None if self.bias is None else self.bias[self.size :]
-        keys, values = self._split(functional.linear(memory, self.weight[self.size :], bias), rows, 2)
+        keys, values = self._split(linear(memory, self.weight[self.size :], bias), rows, 2)
         return keys, values
 
     def _split(self, projected: Tensor, rows: Rows, parts: int) -> tuple[Tensor, ...]:

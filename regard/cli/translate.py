@@ -55,6 +55,9 @@ def translate(
     shortlist: Annotated[
         bool, typer.Option("--shortlist", help="Score likely pieces only (see `regard shortlist`).")
     ] = False,
+    int8: Annotated[
+        bool, typer.Option("--int8", help="Multiply in integers of eight bits: quicker, a little less exact.")
+    ] = False,
     batch_tokens: Annotated[
         int | None, typer.Option(help="Source tokens translated together.", show_default=False)
     ] = None,
@@ -98,6 +101,7 @@ def translate(
         "top_p": top_p,
         "seed": seed,
         "shortlist": shortlist or None,
+        "int8": int8 or None,
         "batch_tokens": batch_tokens,
     }
     settings = _search_settings(translator.recipe, overrides or [], flags)

@@ -24,7 +24,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from regard.attention import Attend, make_score
 from regard.config import BahdanauSettings
@@ -32,6 +32,7 @@ from regard.contract import Attention, Batch, Intervention, Memory, Model, Outpu
 from regard.dropout import dropout
 from regard.models.embedding import Embeddings
 from regard.models.recurrent import Gru, PaperGru, maxout, uniform_linear
+from regard.packed import Linear
 from regard.products import PRODUCTS, Products, step_products
 
 
@@ -57,12 +58,12 @@ class Bahdanau(Model):
                 max_positions=settings.max_source_positions,
             )
         )
-        self.initial = uniform_linear(nn.Linear(encoder, hidden))  # W_s
+        self.initial = uniform_linear(Linear(encoder, hidden))  # W_s
         self.cell = PaperGru(embedding + 2 * encoder, hidden, norm)
         width = 2 * settings.maxout_size
-        self.output_state = uniform_linear(nn.Linear(hidden, width))  # U_o
-        self.output_word = uniform_linear(nn.Linear(embedding, width, bias=False))  # V_o
-        self.output_context = uniform_linear(nn.Linear(2 * encoder, width, bias=False))  # C_o
+        self.output_state = uniform_linear(Linear(hidden, width))  # U_o
+        self.output_word = uniform_linear(Linear(embedding, width, bias=False))  # V_o
+        self.output_context = uniform_linear(Linear(2 * encoder, width, bias=False))  # C_o
 
     def encode(
         self,

@@ -12,7 +12,7 @@ from torch.nn import functional
 from regard.config import RecurrentSettings, TransformerSettings
 from regard.dropout import dropout
 from regard.errors import ConfigError
-from regard.packed import PackedLinear
+from regard.packed import linear, linear_with_own_weights
 
 
 class Embeddings(nn.Module):
@@ -62,8 +62,10 @@ class Embeddings(nn.Module):
         return functional.linear(hidden, *self._output(columns))
 
     def projection(self, columns: Tensor | None = None) -> Callable[[Tensor], Tensor]:
-        """`project` for many steps: the columns' weights are taken out once, and packed where that pays."""
-        return PackedLinear(*self._output(columns))
+        """`project` for many steps: the columns' weights are taken out once."""
+        weight, bias = self._output(columns)
+        multiply = linear if columns is None else linear_with_own_weights()
+        return lambda hidden: multiply(hidden, weight, bias)
 
     def _output(self, columns: Tensor | None) -> tuple[Tensor, Tensor | None]:
         """Weight and bias of the output layer, or of some of its columns."""

@@ -8,7 +8,7 @@ from regard.config import BahdanauSettings, GnmtSettings, LuongSettings, ModelCo
 
 SEQUENCE = "fast: a layer at a time over whole sentences, gradients written by hand"
 STEPS = "readable: word by word"
-FUSED = "fast: fused attention, nothing computed for padding"
+WHOLE = "fast: whole sentences at once, nothing computed for padding"
 READABLE_LAYERS = "readable: a layer at a time, word by word"
 
 
@@ -37,7 +37,7 @@ def paths(settings: ModelConfig) -> Paths:
             bottom = "" if settings.context_to == "upper" else "; the bottom layer word by word"
             return Paths(layers, layers + bottom)
         case _:
-            return Paths(FUSED, FUSED, f"{STEPS}, with a cache of keys and values")
+            return Paths(WHOLE, WHOLE, f"{STEPS}, with a cache of keys and values")
 
 
 def _layers(cell: str, layer_norm: bool) -> str:

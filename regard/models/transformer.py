@@ -41,6 +41,7 @@ from regard.contract import Attention, Batch, Intervention, Kind, Memory, Model,
 from regard.dropout import add_dropped, dropout
 from regard.models.cache import Cache
 from regard.models.embedding import Embeddings
+from regard.packed import Linear
 from regard.padding import Rows
 
 BOS, PAD = 2, 0  # as in regard.text.tokenizer
@@ -339,8 +340,8 @@ class FeedForward(nn.Module):
 
     def __init__(self, settings: TransformerSettings) -> None:
         super().__init__()
-        self.inner = nn.Linear(settings.hidden_size, settings.feedforward_size)
-        self.outer = nn.Linear(settings.feedforward_size, settings.hidden_size)
+        self.inner = Linear(settings.hidden_size, settings.feedforward_size)
+        self.outer = Linear(settings.feedforward_size, settings.hidden_size)
         self.activation = ACTIVATIONS[settings.activation]
         for linear in (self.inner, self.outer):
             nn.init.xavier_uniform_(linear.weight)

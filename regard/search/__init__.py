@@ -14,6 +14,7 @@ from torch import Tensor
 
 from regard.config import SearchSettings
 from regard.contract import Intervention, Model
+from regard.packed import PackedWeights, Weights, multiplying_with
 from regard.search.beam import beam_search
 from regard.search.decoding import Decoding, Request
 from regard.search.greedy import greedy_search
@@ -43,6 +44,7 @@ def search(
     unk: int | None = None,
     tree: BeamTree | None = None,
     shortlist: Shortlist | None = None,
+    weights: Weights | None = None,
 ) -> list[list[Hypothesis]]:
     """Translate source (B, S): for each sentence its hypotheses, never none, best first (draws: as drawn).
 
@@ -50,7 +52,7 @@ def search(
     weights and the likeliest tokens of each step. `indices` number the sentences for sampling. With `unk`, what
     each token attended to is noted for the replacement of unknown words, where the model has attention. `tree` notes
     what a beam search of one sentence keeps, drops and finishes. With a `shortlist`, only its pieces are scored, and
-    probabilities are those among them.
+    probabilities are those among them. `weights` are what the model multiplies with (default: packed for this search).
     The model should be in evaluation mode; PAD and BOS are never produced; log-probabilities are its own.
     """
     if source.size(0) == 0:
@@ -69,9 +71,10 @@ def search(
         tree=tree,
         columns=None if shortlist is None else shortlist.columns(source, prefix),
     )
-    decoding = Decoding(model, source, source_mask, request)
-    if settings.sample:
-        return sample(decoding)
-    if settings.beam == 1 and tree is None:
-        return greedy_search(decoding)
-    return beam_search(decoding)
+    with multiplying_with(weights or PackedWeights()):
+        decoding = Decoding(model, source, source_mask, request)
+        if settings.sample:
+            return sample(decoding)
+        if settings.beam == 1 and tree is None:
+            return greedy_search(decoding)
+        return beam_search(decoding)
