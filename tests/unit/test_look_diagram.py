@@ -93,7 +93,12 @@ def test_luong_asks_with_the_current_state_and_feeds_its_answer_to_the_next_step
     top = load_recipe("luong").model.layers  # type: ignore[union-attr]
     assert (f"decoder.{top}.2", "query") in diagram.into("attend.2")
     assert {key for key, role in diagram.into("attend.2") if role == "keys"} == {
-        f"encoder.{top}.{position}" for position in (1, 2, 3, 4)
+        f"joined.{top}.{position}"
+        for position in (1, 2, 3, 4)  # it reads both ways
+    }
+    assert {key for key, role in graph("luong-local-p").into("attend.2") if role == "keys"} == {
+        f"encoder.{load_recipe('luong-local-p').model.layers}.{position}"  # type: ignore[union-attr]
+        for position in (1, 2, 3, 4)
     }
     assert diagram.into("attentional.2") == {(f"decoder.{top}.2", "input"), ("attend.2", "context")}
     assert ("attentional.1", "feeding") in diagram.into("decoder.1.2")
