@@ -227,6 +227,8 @@ class TranslationQueue:
             assert isinstance(first, _Lines)
             batch = self._gather(first)
             self._has_company = len(batch) > 1 or bool(self._waiting)
+            if self._waiting:
+                self._changed.notify()  # another worker, who may sleep since before the rest of a long request came
             return batch
 
     def _await_company(self) -> None:

@@ -23,8 +23,8 @@ Departures from the paper:
   the draw), not through REINFORCE with a moving baseline. It is exact where the loss is linear in ẑ, else biased.
 * f_c and f_h are one layer with tanh each, as in the authors' code; the paper says perceptrons. f_β is one layer.
 * Hard attention has the gate β as well. The entropy of α is not rewarded.
-* Dropout is on h_t before L_h and before L_o, as in the authors' code. `word_dropout` hides whole
-  words from the decoder, so that it has to look for what it says next.
+* Dropout is on h_t before L_h and before L_o, as in the authors' code. `word_dropout` hides whole words from
+  the decoder, so that it has to look for what it says next.
 """
 
 from __future__ import annotations

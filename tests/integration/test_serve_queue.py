@@ -93,6 +93,20 @@ def test_workers_translate_side_by_side() -> None:
     asyncio.run(run())
 
 
+def test_workers_share_a_long_request() -> None:
+    async def run() -> None:
+        async with queue_of(workers=2, max_batch=2) as (queue, model, translator):
+            translator.door.clear()
+            task = asyncio.ensure_future(queue.translate(model, [f"line {n}" for n in range(4)]))
+            async with asyncio.timeout(20):
+                while len(translator.batches) < 2:  # both are behind the door
+                    await asyncio.sleep(0.005)
+            translator.door.set()
+            assert [each.text for each in await task] == [f"LINE {n}" for n in range(4)]
+
+    asyncio.run(run())
+
+
 def test_a_long_request_travels_in_several_batches() -> None:
     async def run() -> None:
         async with queue_of(max_batch=8) as (queue, model, translator):

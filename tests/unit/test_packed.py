@@ -79,11 +79,12 @@ def test_int8_is_close_and_knows_its_rows_and_bias():
     with searching_with(weights):
         found = linear(inputs, weight, bias)
         linear(inputs[:1, : INT8_ROWS - 1], weight[1:], None)  # too few rows for so small a weight
-    assert len(weights._packed) == 1
+        assert len(weights._packed) == 1
+        linear(torch.randn(1, 1024), torch.randn(INT8_HUGE // 1024, 1024))  # but not for one so large
+        assert len(weights._packed) == 2
     expected = torch.nn.functional.linear(inputs, weight, bias)
     error = (found - expected).abs().amax((0, 1)) / expected.std((0, 1))
     assert 0 < error.max() < 0.15
-    assert INT8_HUGE > INT8_LARGE
 
 
 def test_parts_of_one_weight_are_told_apart():
@@ -96,7 +97,7 @@ def test_parts_of_one_weight_are_told_apart():
     torch.testing.assert_close(torch.cat(parts[1:], 1), parts[0])
 
 
-def test_a_layer_is_torchs_own_outside_a_search(weight: Tensor):
+def test_a_layer_is_torchs_own_outside_a_search():
     torch.manual_seed(4)
     layer = Linear(COLUMNS, 2048)
     inputs = torch.randn(5, COLUMNS)
