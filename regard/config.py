@@ -331,6 +331,9 @@ class SearchSettings(Settings):
     batch_tokens: int = Field(4096, ge=1, description="source tokens translated together")
     shortlist: bool = Field(False, description="score only the pieces that are likely for the sentence (quicker)")
     int8: bool = Field(False, description="multiply in integers of eight bits (quicker, a little less exact)")
+    engine: Literal["torch", "ctranslate2"] = Field(
+        "torch", description="what searches; ctranslate2 is quicker, for Transformers (pip install 'regard[interop]')"
+    )
 
     @model_validator(mode="after")
     def _n_best_fits(self) -> SearchSettings:

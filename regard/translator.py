@@ -7,12 +7,13 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from threading import Lock
 from typing import Any, Literal, overload
 
 import numpy as np
 import torch
 
-from regard.config import Recipe, SearchSettings
+from regard.config import Recipe, SearchSettings, TransformerSettings
 from regard.contract import Intervention, MakeModel, Model
 from regard.device import usable_device
 from regard.errors import ConfigError
@@ -22,6 +23,7 @@ from regard.look.record import Look
 from regard.look.trace import look_at
 from regard.packed import Int8Weights
 from regard.search import search as run_search
+from regard.search.ctranslate2 import CTranslate2Search, check_possible, fits
 from regard.search.ensemble import Ensemble
 from regard.search.forced import force
 from regard.search.hypothesis import Hypothesis
@@ -90,6 +92,9 @@ class Translator:
         self.name = name or recipe.model.kind
         self.shortlist = None if shortlist is None else shortlist.to(self.device)
         self._int8: Int8Weights | None = None  # when they are first asked for
+        self._ctranslate2: dict[tuple[bool, bool], CTranslate2Search] = {}  # likewise, by int8 and shortlist
+        self._making = Lock()
+        self._threads = torch.get_num_threads()
 
     @classmethod
     def load(
@@ -235,25 +240,30 @@ class Translator:
     ) -> Iterator[tuple[int, Translation]]:
         """The translations of numbered lines and their prefixes, batch by batch."""
         yield from ((number, _blank(line, attention)) for number, (line, _) in chunk if not line.strip())
-        for jobs in self._batches(chunk, settings):
-            found = self._search(jobs, settings, attention, candidates, intervention)
-            for job, hypotheses in zip(jobs, found, strict=True):
+        jobs = self._jobs(chunk)
+        if settings.engine == "ctranslate2":
+            search = self._ctranslate2_search(settings)
+            if not (attention or candidates or intervention):
+                theirs = [job for job in jobs if not job.prefix and fits(job.ids, settings)]
+                jobs = [job for job in jobs if job.prefix or not fits(job.ids, settings)]
+                for place, hypotheses in search([job.ids for job in theirs], settings):
+                    yield theirs[place].number, self._translation(theirs[place].text, hypotheses, settings)
+        jobs.sort(key=lambda job: len(job.ids), reverse=True)  # the longest first: too little memory shows at once
+        while jobs:
+            count = max(1, settings.batch_tokens // len(jobs[0].ids))
+            batch, jobs = jobs[:count], jobs[count:]
+            found = self._search(batch, settings, attention, candidates, intervention)
+            for job, hypotheses in zip(batch, found, strict=True):
                 yield job.number, self._translation(job.text, hypotheses, settings, intervention)
 
-    def _batches(self, chunk: Sequence[tuple[int, tuple[str, str]]], settings: SearchSettings) -> Iterator[list[_Job]]:
-        """The lines that are not blank, those of similar length together, within `batch_tokens` with padding."""
+    def _jobs(self, chunk: Sequence[tuple[int, tuple[str, str]]]) -> list[_Job]:
+        """The lines that are not blank."""
         real = [(number, line, prefix) for number, (line, prefix) in chunk if line.strip()]
         sources = self.source_tokenizer.encode_many([line for _, line, _ in real])
-        jobs = [
+        return [
             _Job(number, line, ids, self.target_tokenizer.encode_prefix(prefix))
             for (number, line, prefix), ids in zip(real, sources, strict=True)
         ]
-        jobs.sort(key=lambda job: len(job.ids), reverse=True)  # the longest first: too little memory shows at once
-        first = 0
-        while first < len(jobs):
-            count = max(1, settings.batch_tokens // len(jobs[first].ids))
-            yield jobs[first : first + count]
-            first += count
 
     def _search(
         self,
@@ -301,6 +311,25 @@ class Translator:
         if self._int8 is None:
             self._int8 = Int8Weights()
         return self._int8
+
+    def _ctranslate2_search(self, settings: SearchSettings) -> CTranslate2Search:
+        """Made when it is first asked for; a model whose weights change afterwards needs a new Translator."""
+        check_possible(self.model, self.target_tokenizer, self.device, settings)
+        sizes = self.recipe.model
+        assert isinstance(sizes, TransformerSettings)
+        key = settings.int8, settings.shortlist
+        with self._making:
+            if key not in self._ctranslate2:
+                self._ctranslate2[key] = CTranslate2Search(
+                    sizes,
+                    self.model.state_dict(),
+                    self.source_tokenizer,
+                    self.target_tokenizer,
+                    threads=self._threads,
+                    int8=settings.int8,
+                    shortlist=self._shortlist() if settings.shortlist else None,
+                )
+            return self._ctranslate2[key]
 
     # --- given translations ---------------------------------------------------------------------------------------
 

@@ -58,6 +58,10 @@ def translate(
     int8: Annotated[
         bool, typer.Option("--int8", help="Multiply in integers of eight bits: quicker, a little less exact.")
     ] = False,
+    engine: Annotated[
+        Literal["torch", "ctranslate2"] | None,
+        typer.Option(help="What searches; for a Transformer ctranslate2 is quicker.", show_default=False),
+    ] = None,
     batch_tokens: Annotated[
         int | None, typer.Option(help="Source tokens translated together.", show_default=False)
     ] = None,
@@ -102,6 +106,7 @@ def translate(
         "seed": seed,
         "shortlist": shortlist or None,
         "int8": int8 or None,
+        "engine": engine,
         "batch_tokens": batch_tokens,
     }
     settings = _search_settings(translator.recipe, overrides or [], flags)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -9,13 +10,14 @@ import torch
 from torch import Tensor
 
 from regard import __version__
+from regard.config import TransformerSettings
 from regard.errors import ConfigError
 from regard.files import new_folder, write_bytes
 from regard.folder import CARD
-from regard.interop.outgoing import Outgoing, pieces, read_transformer
+from regard.interop.outgoing import pieces, read_transformer, start_id
 from regard.models.transformer import position_table
 from regard.text.pieces import SPECIAL_PIECES
-from regard.text.tokenizer import BOS, PAD
+from regard.text.tokenizer import BOS, PAD, Tokenizer
 
 ACTIVATIONS = {"relu": "RELU", "silu": "SWISH", "gelu": "GELU"}
 MAX_POSITIONS = 2048
@@ -24,22 +26,31 @@ NEVER = -1e4  # the output bias of <pad> and <s>, which our search forbids
 
 def export_ctranslate2(path: Path, out: Path) -> None:
     """Write a folder that `ctranslate2.Translator` loads, with the tokenizer beside it."""
+    import_ctranslate2()
+    model = read_transformer(path, "ctranslate2")
+    folder = model.folder
+    spec = transformer_spec(model.settings, model.tensors, folder.source_tokenizer, folder.target_tokenizer)
+    with new_folder(out) as new:
+        spec.save(str(new))
+        for name, content in model.tokenizer_files().items():
+            write_bytes(new / name, content.encode())
+        write_bytes(new / CARD, _card(path, list(model.tokenizer_files())).encode())
+
+
+def import_ctranslate2() -> Any:
+    """The library, which is optional."""
     try:
         import ctranslate2
     except ImportError:
         raise ConfigError("ctranslate2 is not installed: pip install 'regard[interop]'.") from None
-    model = read_transformer(path, "ctranslate2")
-    spec = _spec(model, ctranslate2.specs)
-    spec.validate()
-    with new_folder(out) as folder:
-        spec.save(str(folder))
-        for name, content in model.tokenizer_files().items():
-            write_bytes(folder / name, content.encode())
-        write_bytes(folder / CARD, _card(path, list(model.tokenizer_files())).encode())
+    return ctranslate2
 
 
-def _spec(model: Outgoing, specs: Any) -> Any:
-    settings, tensors = model.settings, model.tensors
+def transformer_spec(
+    settings: TransformerSettings, tensors: Mapping[str, Tensor], source: Tokenizer, target: Tokenizer
+) -> Any:
+    """A Transformer as CTranslate2 describes it, ready to be saved; tied weights have each of their names."""
+    specs = import_ctranslate2().specs
     layer = max(0, settings.decoder_layers - 2) if settings.alignment_layer is None else settings.alignment_layer
     spec = specs.TransformerSpec.from_config(
         (settings.encoder_layers, settings.decoder_layers),
@@ -63,10 +74,11 @@ def _spec(model: Outgoing, specs: Any) -> Any:
     bias = tensors.get("embeddings.output_bias", torch.zeros(weight.size(0))).clone()
     bias[[PAD, BOS]] = NEVER
     spec.decoder.projection.weight, spec.decoder.projection.bias = _array(weight), _array(bias)
-    spec.register_source_vocabulary(pieces(model.folder.source_tokenizer))
-    spec.register_target_vocabulary(pieces(model.folder.target_tokenizer))
-    spec.config.decoder_start_token = SPECIAL_PIECES[model.start_id]
+    spec.register_source_vocabulary(pieces(source))
+    spec.register_target_vocabulary(pieces(target))
+    spec.config.decoder_start_token = SPECIAL_PIECES[start_id(settings)]
     spec.config.layer_norm_epsilon = 1e-5
+    spec.validate()
     return spec
 
 

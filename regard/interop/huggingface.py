@@ -17,7 +17,7 @@ from regard.errors import ModelFolderError
 from regard.files import new_folder, write_bytes, write_json, write_tensors
 from regard.folder import CARD, CONFIG, WEIGHTS
 from regard.interop.marian_names import DECODER_WORDS, ENCODER_WORDS, OUTPUT, OUTPUT_BIAS, SHARED, layer_names
-from regard.interop.outgoing import Outgoing, pieces, read_transformer, with_positions_in_halves
+from regard.interop.outgoing import Outgoing, pieces, read_transformer, start_id, with_positions_in_halves
 from regard.text.foreign import ForeignTokenizer
 from regard.text.tokenizer import BOS, EOS, PAD, Tokenizer
 
@@ -88,7 +88,7 @@ def _config(model: Outgoing) -> dict[str, Any]:
         "bos_token_id": BOS,
         "eos_token_id": EOS,
         "forced_eos_token_id": None,
-        "decoder_start_token_id": model.start_id,
+        "decoder_start_token_id": start_id(model.settings),
     }
 
 
@@ -100,7 +100,7 @@ def _generation(model: Outgoing) -> dict[str, Any]:
         "pad_token_id": PAD,
         "bos_token_id": BOS,
         "eos_token_id": EOS,
-        "decoder_start_token_id": model.start_id,
+        "decoder_start_token_id": start_id(model.settings),
     }
 
 

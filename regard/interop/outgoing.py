@@ -12,7 +12,7 @@ from torch import Tensor
 from regard.config import TransformerSettings
 from regard.errors import ModelFolderError
 from regard.folder import JOINT, SOURCE, TARGET, Folder, read_folder
-from regard.text.tokenizer import Tokenizer
+from regard.text.tokenizer import BOS, PAD, Tokenizer
 
 EMBEDDINGS = ("embeddings.source.weight", "embeddings.target.weight", "embeddings.output_weight")
 
@@ -29,11 +29,6 @@ class Outgoing:
     def joint(self) -> bool:
         """Whether both languages have one tokenizer."""
         return self.folder.source_tokenizer == self.folder.target_tokenizer
-
-    @property
-    def start_id(self) -> int:
-        """The id that decoding begins with."""
-        return 0 if self.settings.start_token == "pad" else 2
 
     def tokenizer_files(self) -> dict[str, str]:
         """Regard's own tokenizer files by their names."""
@@ -55,6 +50,11 @@ def read_transformer(path: Path, door: str) -> Outgoing:
     # Building the model checks the weights, and its state_dict has tied ones under all of their names.
     tensors = {name: tensor.detach() for name, tensor in folder.model().state_dict().items()}
     return Outgoing(folder, settings, tensors)
+
+
+def start_id(settings: TransformerSettings) -> int:
+    """The id that decoding begins with."""
+    return PAD if settings.start_token == "pad" else BOS
 
 
 def pieces(tokenizer: Tokenizer) -> list[str]:
