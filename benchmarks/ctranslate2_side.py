@@ -2,13 +2,8 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
-
-import numpy as np
-import numpy.typing as npt
-from safetensors.numpy import load_file
 
 from benchmarks.cost import transformer
 from benchmarks.peer_environment import PeerEnvironment, Recipe
@@ -16,6 +11,9 @@ from benchmarks.process import Finished
 from benchmarks.same_weights import Driver
 from benchmarks.side import BatchSize, Job, Setting, Translated, Tried
 from benchmarks.text import Text
+from regard.folder import read_folder
+from regard.search.ctranslate2 import vocabulary_map
+from regard.search.shortlist import read_shortlist
 
 RECIPE = Recipe("ctranslate2==4.8.4", ("numpy", "pyyaml", "tokenizers==0.23.3"), torch=False)
 BATCHES = (32, 64, 128)
@@ -48,9 +46,11 @@ class CTranslate2:
         """An export of the lender's."""
         folder = self.driver.export("ctranslate2", lender, setting)
         if self.shortlist:
-            tensors = load_file(lender / "model" / "shortlist.safetensors")
-            pieces = json.loads((folder / "shared_vocabulary.json").read_text("utf-8"))
-            (folder / "vmap.txt").write_text(vocabulary_map(pieces, tensors["common"], tensors["likely"]), "utf-8")
+            read = read_folder(lender / "model")
+            shortlist = read_shortlist(read.path, read.source_tokenizer, read.target_tokenizer)
+            assert shortlist is not None
+            written = vocabulary_map(shortlist, read.source_tokenizer, read.target_tokenizer)
+            (folder / "vmap.txt").write_text(written, "utf-8")
         return int((lender / "parameters.txt").read_text("utf-8"))
 
     def tune(self, text: Text, job: Job, model: Path, setting: Setting) -> list[Tried]:
@@ -72,9 +72,3 @@ def candidates(job: Job, threads: int, shortlist: bool) -> list[dict[str, Any]]:
         for inter, intra in dict.fromkeys(pairs)
         for batch in ((1,) if job.batch == 1 else BATCHES)
     ]
-
-
-def vocabulary_map(pieces: list[str], common: npt.NDArray[Any], likely: npt.NDArray[Any]) -> str:
-    """A shortlist as CTranslate2 reads it: source piece, tab, target pieces; the line without a source is for all."""
-    rows = [("", common), *((piece, np.unique(row)) for piece, row in zip(pieces, likely, strict=True))]
-    return "".join(f"{piece}\t{' '.join(pieces[number] for number in numbers)}\n" for piece, numbers in rows)

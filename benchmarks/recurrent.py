@@ -30,8 +30,8 @@ PLAN = Plan(
     makers={
         "luong": lambda options, size: Regard("luong", size),
         "bahdanau": lambda options, size: Regard("bahdanau", size),
-        "luong-shortlist": lambda options, size: Regard("luong", size, shortlist=True),
-        "luong-shortlist-int8": lambda options, size: Regard("luong", size, shortlist=True, int8=True),
+        "luong-shortlist": lambda options, size: Regard("luong", size, "shortlist"),
+        "luong-shortlist-int8": lambda options, size: Regard("luong", size, "shortlist", "int8"),
         "opennmt": lambda options, size: OpenNmt(
             "recurrent", options.work / "opennmt-environment", size, options.torch_index
         ),

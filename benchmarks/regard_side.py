@@ -66,16 +66,16 @@ _PROGRESS = re.compile(r"^update \d+")
 
 
 class Regard:
-    """One of the models; with a shortlist or in eight bits it only translates, by the weights of the plain one."""
+    """One of the models; with options of `regard translate` it only translates, by the weights of the plain one."""
 
     own_batches = True
     translation_allocators: tuple[str, ...] = ("default",)  # it tunes the allocator itself
 
-    def __init__(self, kind: str, vocabulary: int, *, shortlist: bool = False, int8: bool = False) -> None:
+    def __init__(self, kind: str, vocabulary: int, *options: str) -> None:
         self.kind = kind
-        self.shortlist = shortlist
-        self.options = ["shortlist"] * shortlist + ["int8"] * int8  # of `regard translate`
-        self.name = ", ".join([f"Regard {kind}", *self.options])
+        self.shortlist = "shortlist" in options
+        self.options = options
+        self.name = ", ".join([f"Regard {kind}", *(option.replace("=", " ") for option in options)])
         self.borrows = f"Regard {kind}" if self.options else None
         self.allocators: tuple[str, ...] = () if self.options else ("default",)
         self.cost = MODELS[kind][1](vocabulary)

@@ -26,15 +26,19 @@ from benchmarks.regard_side import Regard
 from benchmarks.side import BEAM, FIRST, GREEDY, BatchSize, lone
 
 LONE_SENTENCES = 100
+ENGINE = "engine=ctranslate2"
 
 PLAN = Plan(
     name="transformer",
     about=__doc__,
     makers={
         "regard": lambda options, size: Regard("transformer", size),
-        "int8": lambda options, size: Regard("transformer", size, int8=True),
-        "shortlist": lambda options, size: Regard("transformer", size, shortlist=True),
-        "shortlist-int8": lambda options, size: Regard("transformer", size, shortlist=True, int8=True),
+        "int8": lambda options, size: Regard("transformer", size, "int8"),
+        "shortlist": lambda options, size: Regard("transformer", size, "shortlist"),
+        "shortlist-int8": lambda options, size: Regard("transformer", size, "shortlist", "int8"),
+        "engine": lambda options, size: Regard("transformer", size, ENGINE),
+        "engine-int8": lambda options, size: Regard("transformer", size, ENGINE, "int8"),
+        "engine-shortlist-int8": lambda options, size: Regard("transformer", size, ENGINE, "shortlist", "int8"),
         "huggingface": lambda options, size: HuggingFace(
             options.work / "huggingface-environment", size, options.torch_index
         ),

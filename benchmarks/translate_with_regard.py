@@ -13,12 +13,17 @@ from regard.translator import WINDOW, Translator
 
 
 def main(model: str, source: str, beam: str, batch: str, sentences: str, output: str, *options: str) -> None:
-    """`batch` sentences together and the first `sentences` of the file; 0 is as many as Regard likes, or all."""
+    """`batch` sentences together and the first `sentences` of the file; 0 is as many as Regard likes, or all.
+
+    Options are search settings: `int8`, `engine=ctranslate2`.
+    """
     tune_process()
     translator = Translator.load(model)
     # the peers' bound: 100 tokens
     search: dict[str, Any] = {"beam": int(beam), "max_length_ratio": 1e-6, "max_length_extra": 100}
-    search |= dict.fromkeys(options, True)
+    for option in options:
+        name, _, value = option.partition("=")
+        search[name] = value or True
     lines = Path(source).read_text("utf-8").removesuffix("\n").split("\n")[: int(sentences) or None]
     list(translator.translate_lines(lines[:2], search=search))  # the first call pays for torch's own start-up
 

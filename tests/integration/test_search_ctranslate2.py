@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 from interop_help import LINES, PAIRS, transformer_folder
 
 import regard
@@ -13,7 +14,8 @@ from regard.cli import main
 from regard.config import check_recipe
 from regard.errors import ConfigError
 from regard.models import build_model
-from regard.search.shortlist import shortlist_folder
+from regard.search.ctranslate2 import vocabulary_map
+from regard.search.shortlist import Shortlist, shortlist_folder
 from regard.text.tokenizer import EOS
 from regard.translation import Translation
 from regard.translator import Translator
@@ -86,6 +88,17 @@ def test_with_a_shortlist_too(translator: Translator, beam: int):
     assert_same(ours, theirs, 0.9)
     whole = translator.translate(lines, search=search | THEIRS | {"shortlist": False})
     assert [each.log_probability for each in whole] != [each.log_probability for each in theirs]
+
+
+def test_a_shortlist_becomes_a_vocabulary_map(translator: Translator):
+    source, target = translator.source_tokenizer, translator.target_tokenizer
+    likely = torch.full((source.size, 2), EOS)
+    likely[5] = torch.tensor([8, 6])
+    made = vocabulary_map(Shortlist(torch.arange(5), likely, ""), source, target).splitlines()
+    assert made[0] == "\t" + " ".join(target.piece(number) for number in range(5))
+    assert made[1 + 5] == f"{source.piece(5)}\t{target.piece(6)} {target.piece(8)}"
+    assert made[1 + 6] == f"{source.piece(6)}\t</s>"
+    assert len(made) == 1 + source.size
 
 
 def test_eight_bits_change_little(translator: Translator):

@@ -173,14 +173,6 @@ def test_ctranslate2_is_tried_with_threads_over_batches_and_within_them() -> Non
     assert len(ctranslate2_side.candidates(GREEDY, 1, shortlist=False)) == len(ctranslate2_side.BATCHES)
 
 
-def test_a_shortlist_becomes_a_vocabulary_map() -> None:
-    pieces = ["<pad>", "<unk>", "<s>", "</s>", "ein", "Hund"]
-    likely = np.array([[3, 3], [3, 3], [3, 3], [3, 3], [5, 4], [5, 3]])
-    lines = ctranslate2_side.vocabulary_map(pieces, np.array([0, 1, 2, 3]), likely).splitlines()
-    assert lines[0] == "\t<pad> <unk> <s> </s>"
-    assert lines[5:] == ["ein\tein Hund", "Hund\t</s> Hund"]
-
-
 class Pretended(Driver):
     """Batches of 64 are the quickest, int8 is slower, tuned malloc quicker with a beam only."""
 
