@@ -27,7 +27,7 @@ from regard.search.ctranslate2 import CTranslate2Search, check_possible, fits
 from regard.search.ensemble import Ensemble
 from regard.search.forced import force
 from regard.search.hypothesis import Hypothesis
-from regard.search.settings import Search, changed_settings, chosen_settings
+from regard.search.settings import Search, changed_settings, chosen_settings, overridden_settings
 from regard.search.shortlist import Shortlist, read_shortlist
 from regard.search.tree import BeamTree
 from regard.text.batches import collate, source_batch
@@ -243,11 +243,14 @@ class Translator:
         jobs = self._jobs(chunk)
         if settings.engine == "ctranslate2":
             search = self._ctranslate2_search(settings)
-            if not (attention or candidates or intervention):
-                theirs = [job for job in jobs if not job.prefix and fits(job.ids, settings)]
-                jobs = [job for job in jobs if job.prefix or not fits(job.ids, settings)]
-                for place, hypotheses in search([job.ids for job in theirs], settings):
-                    yield theirs[place].number, self._translation(theirs[place].text, hypotheses, settings)
+            theirs = [] if attention or candidates or intervention else [job for job in jobs if _fits(job, settings)]
+            done = set()
+            for place, hypotheses in search([job.ids for job in theirs], settings):
+                if self._replaces_unknown(settings) and any(UNK in each.ids for each in hypotheses):
+                    continue  # it cannot tell what the unknown word looked at
+                done.add(theirs[place].number)
+                yield theirs[place].number, self._translation(theirs[place].text, hypotheses, settings)
+            jobs = [job for job in jobs if job.number not in done]
         jobs.sort(key=lambda job: len(job.ids), reverse=True)  # the longest first: too little memory shows at once
         while jobs:
             count = max(1, settings.batch_tokens // len(jobs[0].ids))
@@ -291,11 +294,14 @@ class Translator:
             pad=PAD,
             bos=BOS,
             eos=EOS,
-            unk=UNK if self.target_tokenizer.says_unknown else None,
+            unk=UNK if self._replaces_unknown(settings) else None,
             tree=tree,
             shortlist=self._shortlist() if settings.shortlist else None,
             weights=self._int8_weights() if settings.int8 else None,
         )
+
+    def _replaces_unknown(self, settings: SearchSettings) -> bool:
+        return settings.replace_unknown and self.target_tokenizer.says_unknown
 
     def _shortlist(self) -> Shortlist:
         if self.shortlist is None:
@@ -314,7 +320,7 @@ class Translator:
 
     def _ctranslate2_search(self, settings: SearchSettings) -> CTranslate2Search:
         """Made when it is first asked for; a model whose weights change afterwards needs a new Translator."""
-        check_possible(self.model, self.target_tokenizer, self.device, settings)
+        check_possible(self.model, self.device, settings)
         sizes = self.recipe.model
         assert isinstance(sizes, TransformerSettings)
         key = settings.int8, settings.shortlist
@@ -426,6 +432,17 @@ class Translator:
         """The recipe's search settings with changes; a larger `n_best` alone widens the beam to it."""
         return chosen_settings(self.recipe.search, search, beam=beam, n_best=n_best)
 
+    def change_search(self, overrides: Sequence[str]) -> None:
+        """Translate with other settings from now on, such as "search.int8=true"; what cannot be done is refused now."""
+        settings = overridden_settings(self.recipe, overrides)
+        if settings.shortlist:
+            self._shortlist()
+        if settings.int8:
+            self._int8_weights()
+        if settings.engine == "ctranslate2":
+            self._ctranslate2_search(settings)
+        self.recipe = self.recipe.model_copy(update={"search": settings})
+
     def _translation(
         self,
         source: str,
@@ -474,6 +491,10 @@ class Translator:
             alternatives=alternatives,
             look_again=look,
         )
+
+
+def _fits(job: _Job, settings: SearchSettings) -> bool:
+    return not job.prefix and fits(job.ids, settings)
 
 
 def _blank(line: str, attention: bool) -> Translation:

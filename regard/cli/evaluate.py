@@ -198,13 +198,10 @@ def _load(
 
 def _search(translator: Translator, beam: int | None, overrides: Sequence[str]) -> SearchSettings:
     """The model's search settings, with the changes asked for; one translation each."""
-    from regard.config import with_overrides
+    from regard.search.settings import overridden_settings
 
-    for override in overrides:
-        if not override.strip().startswith("search."):
-            raise ConfigError(f"--set {override}: the model is trained, so only search.* can change.")
     of_beam = [] if beam is None else [f"search.beam={beam}"]
-    return with_overrides(translator.recipe, ["search.n_best=1", *overrides, *of_beam]).search
+    return overridden_settings(translator.recipe, ["search.n_best=1", *overrides, *of_beam])
 
 
 def _check_outputs(plot: Path | None, output: Path | None) -> None:

@@ -36,6 +36,10 @@ def serve(
             help=f"File with one API key a line; or the variable {KEYS_VARIABLE}, with commas.", show_default=False
         ),
     ] = None,
+    overrides: Annotated[
+        list[str],
+        typer.Option("--set", help="Any search setting: search.engine=ctranslate2", show_default=False),
+    ] = [],  # noqa: B006
     host: Annotated[str, _setting("host")] = DEFAULTS.host,
     port: Annotated[int, _setting("port")] = DEFAULTS.port,
     allow_hosts: Annotated[list[str], _setting("allow_hosts", "--allow-host", default=False)] = [],  # noqa: B006
@@ -72,7 +76,7 @@ def serve(
         settings = ServeSettings.model_validate(table)
     except ValidationError as error:
         raise ConfigError(explain(error, ServeSettings, table)) from None
-    _run(models, settings, languages, read_keys(api_keys), device, threads)
+    _run(models, settings, languages, read_keys(api_keys), device, threads, overrides)
 
 
 def read_keys(path: Path | None) -> list[str]:
@@ -97,6 +101,7 @@ def _run(
     keys: list[str],
     device: str,
     threads: int | None,
+    overrides: list[str],
 ) -> None:
     try:
         import fastapi  # noqa: F401
@@ -111,7 +116,7 @@ def _run(
     from regard.serve.server import run_server
 
     tune_process(threads)
-    models = load_models(arguments, languages, device)
+    models = load_models(arguments, languages, device, overrides)
     for model in models:
         if not model.languages.known:
             typer.echo(f"{model.name}: its languages are not known: name them with --languages de-en.", err=True)

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any, BinaryIO, Literal
 
 import typer
 
-from regard.config import Recipe, SearchSettings, with_overrides
-from regard.errors import ConfigError, DataError
+from regard.config import Recipe, SearchSettings
+from regard.errors import DataError
 
 if TYPE_CHECKING:
     from regard.translation import Translation
@@ -139,12 +139,9 @@ def _load(models: list[Path], device: str) -> "Translator":
 
 def _search_settings(recipe: Recipe, overrides: list[str], flags: dict[str, Any]) -> SearchSettings:
     """The recipe's settings, changed by --set and then by the options of their own name."""
-    from regard.search.settings import changed_settings
+    from regard.search.settings import changed_settings, overridden_settings
 
-    for override in overrides:
-        if not override.strip().startswith("search."):
-            raise ConfigError(f"--set {override}: only search settings can change now: write search.key=value.")
-    settings = with_overrides(recipe, overrides).search
+    settings = overridden_settings(recipe, overrides)
     return changed_settings(settings, {name: value for name, value in flags.items() if value is not None})
 
 

@@ -139,15 +139,13 @@ def fits(sentence: Sequence[int], settings: SearchSettings) -> bool:
     return max(len(sentence), greatest_length(sentence, settings)) <= MAX_POSITIONS
 
 
-def check_possible(model: Model, target: Tokenizer, device: torch.device, settings: SearchSettings) -> None:
+def check_possible(model: Model, device: torch.device, settings: SearchSettings) -> None:
     """Raise with one line if CTranslate2 cannot search with this model by these settings."""
     why = None
     if not isinstance(model, Transformer):
         why = "it takes one Transformer alone"
     elif device.type != "cpu":
         why = f"it is for processors here, not for {device}"
-    elif settings.replace_unknown and target.says_unknown:
-        why = "it does not tell what an unknown word attended to (search.replace_unknown)"
     else:
         wanted = [name for name in CANNOT if getattr(settings, name)]
         if wanted:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from pydantic import ValidationError
 
-from regard.config import SearchSettings, explain
+from regard.config import Recipe, SearchSettings, explain, with_overrides
 from regard.errors import ConfigError
 
 Search = SearchSettings | Mapping[str, Any] | None
@@ -35,3 +35,11 @@ def changed_settings(base: SearchSettings, changes: Mapping[str, Any]) -> Search
         return SearchSettings.model_validate(table)
     except ValidationError as error:
         raise ConfigError(f"search: {explain(error, SearchSettings, table)}") from None
+
+
+def overridden_settings(recipe: Recipe, overrides: Sequence[str]) -> SearchSettings:
+    """The recipe's search settings with those of `--set search.key=value`; a trained model has no others to change."""
+    for override in overrides:
+        if not override.strip().startswith("search."):
+            raise ConfigError(f"--set {override}: only search settings can change now: write search.key=value.")
+    return with_overrides(recipe, overrides).search

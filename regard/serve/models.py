@@ -77,22 +77,27 @@ class ServedModels:
         return found
 
 
-def load_models(arguments: Sequence[str], languages: str | None = None, device: str = "cpu") -> ServedModels:
+def load_models(
+    arguments: Sequence[str], languages: str | None = None, device: str = "cpu", overrides: Sequence[str] = ()
+) -> ServedModels:
     """The models of `FOLDER` or `NAME=FOLDER` arguments.
 
     Languages come from `languages` ("de-en", for all), a NAME of that form, or what the folder tells of them.
+    `overrides` such as "search.engine=ctranslate2" change how those that translate search; one that cannot is refused.
     """
     given = None
     if languages is not None and (given := parse_pair(languages)) is None:
         raise ConfigError(f"--languages {languages}: write it as source-target codes, such as de-en.")
-    loaded = [_load(argument, given, device) for argument in arguments]
+    loaded = [_load(argument, given, device, overrides) for argument in arguments]
     return ServedModels(
         [model for model in loaded if isinstance(model, ServedModel)],
         [model for model in loaded if isinstance(model, ServedImageModel)],
     )
 
 
-def _load(argument: str, given: Languages | None, device: str) -> ServedModel | ServedImageModel:
+def _load(
+    argument: str, given: Languages | None, device: str, overrides: Sequence[str]
+) -> ServedModel | ServedImageModel:
     name, equals, folder = argument.partition("=")
     if not equals or Path(argument).exists():
         name, folder = "", argument
@@ -106,5 +111,7 @@ def _load(argument: str, given: Languages | None, device: str) -> ServedModel | 
     if kind in RECIPES:
         return ServedClassifier(own_name, Classifier.load(path, device))
     translator = Translator.load(path, device)
+    if overrides:
+        translator.change_search(overrides)
     languages = given or parse_pair(name) or languages_of(translator.metrics, path.resolve().name)
     return ServedModel(own_name, translator, languages)

@@ -16,7 +16,8 @@ from regard.errors import ConfigError
 from regard.models import build_model
 from regard.search.ctranslate2 import vocabulary_map
 from regard.search.shortlist import Shortlist, shortlist_folder
-from regard.text.tokenizer import EOS
+from regard.serve.models import load_models
+from regard.text.tokenizer import EOS, UNK
 from regard.translation import Translation
 from regard.translator import Translator
 
@@ -191,3 +192,31 @@ def test_pieces_end_with_the_end_of_the_sentence(translator: Translator):
     found = translator.translate(LINES, search=THEIRS)
     assert all(each.tokens[-1].id == EOS for each in found if each.finished)
     assert any(each.finished for each in found)
+
+
+def test_a_server_may_use_it(folder: Path):
+    engine = "search.engine=ctranslate2"
+    served = next(iter(load_models([str(folder)], "en-de", overrides=[engine, "search.beam=1"])))
+    assert served.translator.recipe.search.engine == "ctranslate2"
+    found = dict(served.translator.translate_unordered(LINES))
+    ours = regard.load(folder).translate(LINES, search={"beam": 1})
+    assert [found[place].text for place in range(len(LINES))] == [each.text for each in ours]
+    with pytest.raises(ConfigError, match=r"search\.sample"):
+        load_models([str(folder)], "en-de", overrides=[engine, "search.sample=true"])
+    with pytest.raises(ConfigError, match="only search settings can change"):
+        load_models([str(folder)], "en-de", overrides=["training.epochs=1"])
+
+
+def test_a_translation_with_an_unknown_word_comes_from_our_own_search(
+    translator: Translator, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(translator.target_tokenizer, "says_unknown", True)
+    bias = translator.model.get_parameter("embeddings.output_bias")
+    with torch.no_grad():
+        bias[UNK] += 8  # some translations say it now
+    found = translator.translate(MANY, search=THEIRS | {"beam": 1})
+    own = [each for each in found if each.token_log_probabilities]
+    assert 0 < len(own) < len(found)
+    assert [each.text for each in found] == [each.text for each in translator.translate(MANY, search={"beam": 1})]
+    kept = translator.translate(MANY, search=THEIRS | {"beam": 1, "replace_unknown": False})
+    assert not any(each.token_log_probabilities for each in kept)
