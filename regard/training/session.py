@@ -144,8 +144,8 @@ def _ends(settings: LoopSettings) -> tuple[object, ...]:
 def only_training_in(out: Path) -> Iterator[None]:
     """Two trainings in one folder would write over each other: the second is refused.
 
-    The lock is a file among the temporary ones, so that nothing is left in `out`; the system lets go of it even if
-    the process is killed.
+    The lock is a file among the temporary ones, so that nothing lies in `out`; the system lets go of it even if the
+    process is killed, and otherwise it is deleted in the end.
     """
     try:
         import fcntl
@@ -153,14 +153,20 @@ def only_training_in(out: Path) -> Iterator[None]:
         yield
         return
     name = hashlib.sha256(str(out.resolve()).encode()).hexdigest()[:16]
-    with open(Path(tempfile.gettempdir()) / f"regard-{os.getuid()}-{name}.lock", "w") as lock:
+    path = Path(tempfile.gettempdir()) / f"regard-{os.getuid()}-{name}.lock"
+    with open(path, "w") as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            if os.fstat(lock.fileno()).st_nlink == 0:  # deleted since it was opened: a third may have a new one
+                raise BlockingIOError
         except BlockingIOError:
             raise ModelFolderError(
                 f"{out}: another training is writing there now: wait for it, or choose another --out."
             ) from None
-        yield
+        try:
+            yield
+        finally:
+            path.unlink(missing_ok=True)
 
 
 @contextmanager

@@ -403,11 +403,18 @@ def test_tensorboard_is_asked_for_by_name(tmp_path: Path) -> None:
         assert list((tmp_path / "out" / "tensorboard").iterdir())
 
 
-def test_two_trainings_cannot_write_into_one_folder(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_two_trainings_cannot_write_into_one_folder(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    locks = tmp_path / "temporary"
+    locks.mkdir()
+    monkeypatch.setattr("tempfile.tempdir", str(locks))
     f = write_corpus(tmp_path)
     words = ["train", "bahdanau", "--train", f["corpus.tsv"], "--valid", f["corpus.tsv"], "--out", str(tmp_path / "m")]
     with only_training_in(tmp_path / "m"):
         assert main([*words, *SET]) == 2
         assert "another training is writing there now" in capsys.readouterr().err
         assert not (tmp_path / "m").exists()
+        assert list(locks.glob("*.lock"))
     assert main([*words, *SET]) == 0
+    assert not list(locks.glob("*.lock"))  # nothing is left behind
