@@ -13,8 +13,9 @@ from pathlib import Path
 from typing import Any
 
 import regard
-from regard.config import Recipe, check_recipe, load_recipe
+from regard.config import Recipe
 from regard.folder import holds_model
+from regard.recipe import check_recipe, load_recipe
 from regard.text.toy import toy_corpus
 
 IMAGES, PAGE = Path(__file__).with_name("images"), Path(__file__).with_name("look.md")

@@ -29,11 +29,12 @@ import torch
 from torch import Tensor, nn
 
 from regard import __version__
-from regard.config import MODEL_SETTINGS, AnyKind, AnyRecipe, Recipe, check_as
+from regard.config import MODEL_SETTINGS, AnyRecipe, Recipe
 from regard.contract import Model
 from regard.errors import ConfigError, ModelFolderError, RegardError
 from regard.evaluation.overlap import FINGERPRINT_FILE, Fingerprint
 from regard.files import sync_folder, write_bytes, write_json, write_tensors
+from regard.recipe import AnyKind, check_as
 from regard.text.tokenizer import Tokenizer
 
 FORMAT = 1

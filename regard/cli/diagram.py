@@ -34,10 +34,10 @@ def diagram(
 
     Example: regard diagram bahdanau --source "the cat sat" --output bahdanau.svg
     """
-    from regard.config import with_overrides
     from regard.look.diagram import build_diagram
     from regard.look.diagram_svg import draw_diagram
     from regard.look.pictures import check_picture_path, write_picture
+    from regard.recipe import with_overrides
 
     if output is not None:
         check_picture_path(output, ["svg"])
@@ -53,7 +53,7 @@ def diagram(
 
 def _recipe_of(name: str) -> "Recipe":
     """The recipe of a name, a file or a model folder; reading a folder's config needs no torch."""
-    from regard.config import check_recipe, load_recipe
+    from regard.recipe import check_recipe, load_recipe
 
     folder = Path(name)
     if not folder.is_dir():

@@ -35,7 +35,7 @@ def recipes(
 
     Example: regard recipes bahdanau > my.toml
     """
-    from regard.config import load_recipe, recipe_folder, recipe_names
+    from regard.recipe import load_recipe, recipe_folder, recipe_names
 
     names = recipe_names()
     if name is None:

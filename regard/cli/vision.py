@@ -309,8 +309,8 @@ def recipes(
 
     Example: regard vision recipes bam > my.toml
     """
-    from regard.config import recipe_folder, recipe_names
     from regard.errors import did_you_mean
+    from regard.recipe import recipe_folder, recipe_names
     from regard.vision.config import SHELF, load_vision_recipe
 
     names = recipe_names(SHELF)

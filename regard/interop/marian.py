@@ -17,7 +17,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from torch import Tensor
 
 from regard import __version__
-from regard.config import Recipe, SearchSettings, TextSettings, TrainingSettings, TransformerSettings, explain
+from regard.config import Recipe, SearchSettings, TextSettings, TrainingSettings, TransformerSettings
 from regard.errors import ConfigError, ModelFolderError
 from regard.folder import load_tensors, model_tensors, read_json, read_tensors, remove_all, write_folder
 from regard.interop.marian_names import (
@@ -31,6 +31,7 @@ from regard.interop.marian_names import (
 )
 from regard.models import build_model
 from regard.models.transformer import position_table
+from regard.recipe import explain
 from regard.text.foreign import ForeignTokenizer, from_sentencepiece
 from regard.text.pieces import SPECIAL_PIECES
 from regard.text.sentencepiece import SentencePiece

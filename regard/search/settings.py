@@ -7,8 +7,9 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from regard.config import Recipe, SearchSettings, explain, with_overrides
+from regard.config import Recipe, SearchSettings
 from regard.errors import ConfigError
+from regard.recipe import explain, with_overrides
 
 Search = SearchSettings | Mapping[str, Any] | None
 """Search settings, or some of them by name, over those of the model's recipe."""

@@ -15,11 +15,12 @@ from pathlib import Path
 from typing import Any
 
 from regard import __version__
-from regard.config import Recipe, check_recipe
+from regard.config import Recipe
 from regard.errors import ModelFolderError
 from regard.evaluation.overlap import Fingerprint, load_fingerprint, save_fingerprint
 from regard.files import write_bytes, write_json
 from regard.folder import JOINT, SOURCE, TARGET, read_json
+from regard.recipe import check_recipe
 from regard.text.corpus import EncodedCorpus, Pair
 from regard.text.tokenizer import Tokenizer
 from regard.training.data import (

@@ -8,11 +8,12 @@ from pathlib import Path
 
 import torch
 
-from regard.config import Recipe, load_recipe, with_overrides
+from regard.config import Recipe
 from regard.contract import MakeModel, Model, Predictor
 from regard.errors import ConfigError, ContractError, ModelFolderError
 from regard.folder import Folder, holds_model, load_tensors, read_folder
 from regard.models import build_model
+from regard.recipe import load_recipe, with_overrides
 from regard.text.vectors import read_vectors
 from regard.training.loop import seed_of
 from regard.training.prepare import RUN, Prepared

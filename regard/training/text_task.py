@@ -9,11 +9,12 @@ from typing import Any
 
 import torch
 
-from regard.config import Recipe, TrainingSettings, with_overrides
+from regard.config import Recipe, TrainingSettings
 from regard.contract import MakeModel, Model
 from regard.errors import ConfigError
 from regard.folder import model_tensors, write_folder
 from regard.look.moments import keep_moment
+from regard.recipe import with_overrides
 from regard.text.batches import BatchPlan
 from regard.training.card import model_card
 from regard.training.loop import Run

@@ -14,7 +14,7 @@ import numpy.typing as npt
 import torch
 
 from regard import __version__
-from regard.config import SearchSettings, check_as, with_overrides
+from regard.config import SearchSettings
 from regard.contract import Batch, Model
 from regard.device import usable_device
 from regard.errors import ConfigError, ModelFolderError, TrainingError
@@ -22,6 +22,7 @@ from regard.evaluation.scores import corpus_scores
 from regard.files import write_bytes, write_json
 from regard.folder import JOINT, read_json
 from regard.process import tune_process
+from regard.recipe import check_as, with_overrides
 from regard.search import search
 from regard.text.batches import collate
 from regard.text.tokenizer import BOS, EOS, Tokenizer

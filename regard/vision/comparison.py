@@ -16,10 +16,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from regard.config import with_overrides
 from regard.errors import ConfigError, ModelFolderError, did_you_mean
 from regard.files import write_bytes, write_json
 from regard.folder import holds_model, read_json
+from regard.recipe import with_overrides
 from regard.training.prepare import RUN
 from regard.training.start import FilePath
 from regard.vision.classifier import Classifier

@@ -8,7 +8,8 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field, model_validator
 
-from regard.config import AnyRecipe, LoopSettings, Settings, check_as, read_recipe
+from regard.config import AnyRecipe, LoopSettings, Settings
+from regard.recipe import check_as, read_recipe
 from regard.vision.caption_config import CaptionRecipe
 
 SHELF = "vision"  # the folder of these recipes among the others

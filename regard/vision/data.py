@@ -17,11 +17,11 @@ import torch
 from torch import Tensor
 
 from regard import __version__
-from regard.config import check_as
 from regard.contract import Batch
 from regard.errors import DataError, ModelFolderError
 from regard.files import write_json
 from regard.folder import read_json
+from regard.recipe import check_as
 from regard.training.prepare import RUN
 from regard.vision.config import ClassifierRecipe, ImageTrainingSettings
 from regard.vision.images import ImageSet, Split, check_set, describe, read_images

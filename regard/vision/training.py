@@ -9,10 +9,10 @@ from typing import Any, ClassVar, Literal
 
 import torch
 
-from regard.config import with_overrides
 from regard.device import usable_device
 from regard.errors import ConfigError, TrainingError
 from regard.process import tune_process
+from regard.recipe import with_overrides
 from regard.training.loop import Run, seed_of
 from regard.training.progress import check_tensorboard, choose_reporter
 from regard.training.session import Session

@@ -12,8 +12,8 @@ from typing import Any
 
 import torch
 
-from regard.config import check_recipe
 from regard.models import build_model
+from regard.recipe import check_recipe
 from regard.search.settings import Search
 from regard.serve.app import build_app
 from regard.serve.languages import Languages

@@ -11,11 +11,11 @@ import pytest
 from PIL import Image
 
 import regard
-from regard.config import check_as
 from regard.contract import Intervention
 from regard.errors import ConfigError, DataError, ModelFolderError
 from regard.folder import read_tensors
 from regard.look.record import Look
+from regard.recipe import check_as
 from regard.vision.caption_config import CaptionRecipe
 from regard.vision.caption_evaluation import evaluate_captioner
 from regard.vision.caption_look import look_captioner

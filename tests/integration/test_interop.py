@@ -310,7 +310,7 @@ def test_training_uses_a_tokenizer_from_elsewhere(tmp_path: Path, capsys: pytest
     (tmp_path / "joint.model").write_bytes(sentencepiece_model([line for pair in PAIRS for line in pair], 150))
     table = recipe("transformer", {"tie_embeddings": "all"}, joint=True, updates=2).model_dump(mode="json")
     table["text"]["source_tokenizer"] = str(tmp_path / "joint.model")
-    from regard.config import check_recipe
+    from regard.recipe import check_recipe
 
     regard.train(check_recipe(table, "test"), train=PAIRS[:40], valid=PAIRS[:4], out=tmp_path / "m", progress=False)
     (tmp_path / "joint.model").unlink()

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from regard.cli import main
-from regard.config import load_recipe, recipe_names
+from regard.recipe import load_recipe, recipe_names
 from regard.text.toy import toy_corpus
 
 SMALL = [

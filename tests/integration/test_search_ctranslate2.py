@@ -11,9 +11,9 @@ from interop_help import LINES, PAIRS, transformer_folder
 
 import regard
 from regard.cli import main
-from regard.config import check_recipe
 from regard.errors import ConfigError
 from regard.models import build_model
+from regard.recipe import check_recipe
 from regard.search.ctranslate2 import vocabulary_map
 from regard.search.shortlist import Shortlist, shortlist_folder
 from regard.serve.models import load_models

@@ -16,10 +16,10 @@ from training_help import pairs, recipe
 
 from regard import files
 from regard.cli import main
-from regard.config import load_recipe, recipe_names
 from regard.contract import Intervention, Memory, Model, Output, State, Step
 from regard.errors import ConfigError, ContractError, ModelFolderError, TrainingError
 from regard.models import build_model
+from regard.recipe import load_recipe, recipe_names
 from regard.text.corpus import Pair
 from regard.training import dry_run, loop, train
 from regard.training.session import only_training_in

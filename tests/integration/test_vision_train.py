@@ -284,7 +284,7 @@ def test_a_wrong_call_is_one_line(
 
 
 def test_every_recipe_of_a_classifier_trains(tmp_path: Path) -> None:
-    from regard.config import recipe_names
+    from regard.recipe import recipe_names
     from regard.vision.config import load_vision_recipe
 
     names = [name for name in recipe_names("vision") if isinstance(load_vision_recipe(name), ClassifierRecipe)]

@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 import regard
-from regard.config import Recipe, check_recipe
+from regard.config import Recipe
+from regard.recipe import check_recipe
 from regard.text.toy import AlignedPair, toy_corpus
 from regard.translator import Translator
 

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 import regard
-from regard.config import check_recipe
 from regard.evaluation.scores import corpus_scores
+from regard.recipe import check_recipe
 from regard.text.toy import toy_corpus
 
 pytestmark = pytest.mark.slow

@@ -6,9 +6,9 @@ from typing import Any
 
 import torch
 
-from regard.config import check_recipe
 from regard.look.record import About, Dimensions, Heads, Look, Matrix, Piece, Side
 from regard.models import build_model
+from regard.recipe import check_recipe
 from regard.text.tokenizer import Tokenizer
 from regard.translator import Translator
 

@@ -18,7 +18,8 @@ from benchmarks.process import AfterAWhile, Finished, RunError, environment, run
 from benchmarks.same_weights import Choice, Driver
 from benchmarks.side import BATCHES, BEAM, GREEDY, Job, Setting, lone
 from benchmarks.text import Text, cut_into_pieces, digest, peer_piece, read
-from regard.config import Recipe, TextSettings, check_recipe
+from regard.config import Recipe, TextSettings
+from regard.recipe import check_recipe
 from regard.text.tokenizer import Tokenizer
 
 

@@ -7,10 +7,10 @@ import pytest
 import torch
 
 from regard.cli import main
-from regard.config import check_recipe
 from regard.evaluation.overlap import fingerprint
 from regard.folder import model_tensors, write_folder
 from regard.models import build_model
+from regard.recipe import check_recipe
 from regard.text.tokenizer import Tokenizer
 
 SOURCES = ["the cat sees a dog", "a dog", "", "the dog sees the cat"]

@@ -6,10 +6,10 @@ import pytest
 import torch
 
 from regard.cli import main
-from regard.config import check_recipe
 from regard.evaluation.overlap import FINGERPRINT_FILE, fingerprint
 from regard.folder import model_tensors, write_folder
 from regard.models import build_model
+from regard.recipe import check_recipe
 from regard.text.tokenizer import Tokenizer
 
 TEXT = {"text": "news.en, news.fr", "pairs": 1234, "skipped_empty": 5, "fingerprint": "0f0f"}

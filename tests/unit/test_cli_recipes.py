@@ -4,7 +4,7 @@ import tomllib
 
 import pytest
 
-from regard import config
+from regard import config, recipe
 from regard.cli import main
 
 
@@ -39,7 +39,7 @@ def two_recipes(tmp_path, monkeypatch):
             f'description = "x"\npaper = "{name} et al."\npublished = "1{len(name)} BLEU"\n'
             '[model]\nkind = "bahdanau"\n[training]\nepochs = 1\n'
         )
-    monkeypatch.setattr(config, "recipe_folder", lambda: tmp_path)
+    monkeypatch.setattr(recipe, "recipe_folder", lambda: tmp_path)
     return tmp_path
 
 
@@ -78,9 +78,9 @@ def test_a_damaged_recipe_is_named(capsys, two_recipes):
 
 
 def test_recipes_that_come_with_regard_all_load():
-    names = config.recipe_names()
+    names = recipe.recipe_names()
     assert names
     for name in names:
-        recipe = config.load_recipe(name)
-        assert recipe.paper
-        assert recipe.published
+        read = recipe.load_recipe(name)
+        assert read.paper
+        assert read.published

@@ -14,9 +14,9 @@ import pytest
 import torch
 
 from regard.cli import main
-from regard.config import check_recipe
 from regard.folder import model_tensors, write_folder
 from regard.models import build_model
+from regard.recipe import check_recipe
 from regard.text.tokenizer import Tokenizer
 from regard.translator import Translator
 

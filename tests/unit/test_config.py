@@ -22,14 +22,10 @@ from regard.config import (
     TextSettings,
     TrainingSettings,
     TransformerSettings,
-    check_recipe,
     duration_seconds,
-    load_recipe,
-    recipe_folder,
-    recipe_names,
-    with_overrides,
 )
 from regard.errors import ConfigError, did_you_mean
+from regard.recipe import check_recipe, load_recipe, recipe_folder, recipe_names, with_overrides
 
 SHIPPED = (
     "attention",

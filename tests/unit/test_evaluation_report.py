@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch.nn import functional
 
-from regard.config import SearchSettings, check_recipe
+from regard.config import SearchSettings
 from regard.contract import Memory, Model, State, Step
 from regard.errors import ConfigError, DataError, NoAttention
 from regard.evaluation.alignment import GoldLinks
@@ -15,6 +15,7 @@ from regard.evaluation.forced import force_references, why_no_alignment
 from regard.evaluation.overlap import fingerprint
 from regard.evaluation.report import evaluate
 from regard.evaluation.text_report import render
+from regard.recipe import check_recipe
 from regard.text.corpus import Pair
 from regard.text.tokenizer import Tokenizer
 from regard.translator import Translator

@@ -8,10 +8,11 @@ import pytest
 import safetensors.torch
 import torch
 
-from regard.config import Recipe, TextSettings, check_recipe
+from regard.config import Recipe, TextSettings
 from regard.errors import ModelFolderError
 from regard.folder import load_tensors, model_tensors, read_folder, write_folder
 from regard.models import build_model
+from regard.recipe import check_recipe
 from regard.text.tokenizer import Tokenizer
 
 RECIPE = check_recipe(

@@ -10,12 +10,12 @@ from xml.etree import ElementTree
 
 import pytest
 
-from regard.config import load_recipe, recipe_names
 from regard.errors import ConfigError
 from regard.look.diagram import build_diagram
 from regard.look.diagram_svg import Drawing, draw_diagram
 from regard.look.graph import Diagram
 from regard.look.svg import text_width
+from regard.recipe import load_recipe, recipe_names
 
 VARIANTS = {
     "textbook": ("luong", ["model.query=previous"]),

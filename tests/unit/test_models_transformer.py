@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from regard.attention.multihead import SHORT, Heads, MultiHead
-from regard.config import TransformerSettings, check_recipe
+from regard.config import TransformerSettings
 from regard.contract import Batch, Edit, Intervention, Model, State, join_steps
 from regard.dropout import add_dropped, dropout, noise
 from regard.errors import ConfigError
@@ -16,6 +16,7 @@ from regard.models import build_model
 from regard.models.cache import FIRST_CAPACITY, Cache
 from regard.models.transformer import Transformer, position_table
 from regard.padding import Rows
+from regard.recipe import check_recipe
 from regard.search import search
 
 D, H, F, V = 8, 2, 12, 11

@@ -7,10 +7,10 @@ import torch
 
 import regard
 from regard.cli.app import main
-from regard.config import check_recipe
 from regard.errors import ConfigError
 from regard.models import build_model
 from regard.packed import INT8_ENGINES
+from regard.recipe import check_recipe
 from regard.text.tokenizer import Tokenizer
 from regard.translator import Translator
 

@@ -9,8 +9,8 @@ import torch
 
 import regard
 from regard.cli import main
-from regard.config import check_recipe
 from regard.errors import ConfigError, ModelFolderError
+from regard.recipe import check_recipe
 from regard.search.shortlist import Shortlist, read_shortlist, shortlist_folder, vocabulary_digest
 from regard.text.lexicon import translation_table
 from regard.text.toy import toy_corpus

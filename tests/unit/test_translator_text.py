@@ -10,11 +10,12 @@ import numpy as np
 import pytest
 import torch
 
-from regard.config import Recipe, SearchSettings, check_recipe
+from regard.config import Recipe, SearchSettings
 from regard.contract import Intervention
 from regard.device import usable_device
 from regard.errors import ConfigError, NoAttention
 from regard.models import build_model
+from regard.recipe import check_recipe
 from regard.text.corpus import Pair
 from regard.text.tokenizer import UNK, Token, Tokenizer
 from regard.translation import Translation, one_line

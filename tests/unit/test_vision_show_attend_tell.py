@@ -205,7 +205,7 @@ def test_search_works_with_images():
     ],
 )
 def test_sizes_that_do_not_fit_are_told(changes, message):
-    from regard.config import check_as
+    from regard.recipe import check_as
 
     model = {key: list(value) if isinstance(value, tuple) else value for key, value in changes.items()}
     with pytest.raises(ConfigError, match=message):
