@@ -138,7 +138,7 @@ def test_settings_are_frozen():
 
 def test_reading_recipes_needs_no_torch():
     code = (
-        "import sys, regard.config as c; [c.load_recipe(n) for n in c.recipe_names()]; sys.exit('torch' in sys.modules)"
+        "import sys, regard.recipe as c; [c.load_recipe(n) for n in c.recipe_names()]; sys.exit('torch' in sys.modules)"
     )
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
