@@ -18,6 +18,7 @@ from benchmarks.process import AfterAWhile, Finished, RunError, environment, run
 from benchmarks.same_weights import Choice, Driver
 from benchmarks.side import BATCHES, BEAM, GREEDY, Job, Setting, lone
 from benchmarks.text import Text, cut_into_pieces, digest, peer_piece, read
+from benchmarks.tokenise import tokenised
 from regard.config import Recipe, TextSettings
 from regard.recipe import check_recipe
 from regard.text.tokenizer import Tokenizer
@@ -162,6 +163,13 @@ def test_marian_has_the_size_of_regards_transformer() -> None:
     opennmts = opennmt.config("transformer", TEXT, BATCHES[1], 5, Path("folder"))
     assert (opennmts["hidden_size"], opennmts["dec_layers"], opennmts["transformer_ff"]) == (256, 3, 1024)
     assert "rnn_type" not in opennmts
+
+
+def test_text_is_tokenised_as_the_gold_alignments_are() -> None:
+    assert tokenised("It’s yesterday's “news” – 3.5 %, isn't it?", "en") == (
+        "It 's yesterday 's \" news \" - 3.5 % , isn't it ?"
+    )
+    assert tokenised("„Ja“, sagte er.", "de") == '" Ja " , sagte er .'
 
 
 def test_ctranslate2_is_tried_with_threads_over_batches_and_within_them() -> None:
