@@ -73,6 +73,10 @@ def evaluate(
     links: Annotated[
         str, typer.Option(help="How attention becomes word links: argmax, threshold or intersection.")
     ] = "argmax",
+    backward: Annotated[
+        Path | None,
+        typer.Option(help="A model of the other direction, whose links are merged with this one's (grow-diag-final)."),
+    ] = None,
     perplexity: Annotated[bool, typer.Option("--perplexity/--no-perplexity", help="Of the reference.")] = True,
     output_format: Annotated[OutputFormat, typer.Option("--format", help="Text, or all figures as JSON.")] = (
         OutputFormat.text
@@ -116,6 +120,7 @@ def evaluate(
             tokenize=tokenize,
             lowercase=lowercase,
             method=links,
+            backward=None if backward is None else _load(backward, device, threads, needed_for=None, given=None),
             likelihood=perplexity,
             training=None if model is None else load_fingerprint(model),
             on_progress=on_progress,

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from regard.errors import ConfigError, DataError, did_you_mean
-from regard.evaluation.alignment import LINK_METHODS, AlignmentScore, GoldLinks, aer, check_bounds
+from regard.evaluation.alignment import LINK_METHODS, AlignmentScore, GoldLinks, aer, check_bounds, symmetrise
 from regard.evaluation.by_length import DEFAULT_EDGES, LengthRow, bleu_by_length
 from regard.evaluation.overlap import Fingerprint, OverlapReport, overlap_with_fingerprint
 from regard.evaluation.scores import DEFAULT_METRICS, Scores, corpus_scores, make_metric, perplexity, reference_streams
@@ -59,10 +59,16 @@ class AlignmentReport:
     this_step: AlignmentScore  # a word is linked by the weights that predicted it
     shifted: AlignmentScore  # a word is linked by the weights of the next step, which reads it
     method: str
+    both_directions: AlignmentScore | None = None  # this step's links merged with those of a model the other way
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values."""
-        return {"method": self.method, "this_step": self.this_step.to_dict(), "shifted": self.shifted.to_dict()}
+        return {
+            "method": self.method,
+            "this_step": self.this_step.to_dict(),
+            "shifted": self.shifted.to_dict(),
+            "both_directions": None if self.both_directions is None else self.both_directions.to_dict(),
+        }
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,6 +129,7 @@ def evaluate(
     lowercase: bool = False,
     edges: Sequence[int] = DEFAULT_EDGES,
     method: str = "argmax",
+    backward: Translator | None = None,
     likelihood: bool = True,
     training: Fingerprint | None = None,
     on_progress: Progress = lambda stage, done, total: None,
@@ -130,11 +137,14 @@ def evaluate(
     """Translate the sources and compare with the references, one text or several of the same length.
 
     With `hypotheses` nothing is translated, and without a translator only they are scored. `gold` links, forced
-    decoding and likelihood go with the first reference. `training` is the fingerprint of the training text.
+    decoding and likelihood go with the first reference. `backward` is a model of the other direction, whose links are
+    merged with the translator's (grow-diag-final). `training` is the fingerprint of the training text.
     """
     texts = sources if hypotheses is None else hypotheses
     streams = reference_streams(texts, references)
     _check(translator, sources, streams[0], hypotheses, gold, method)
+    if backward is not None:
+        _check_backward(backward, gold)
     for metric in metrics:  # a mistake in their settings should not cost the time of translating
         make_metric(metric, tokenize=None if tokenize == "auto" else tokenize, lowercase=lowercase)
     settings, speed = None, None
@@ -142,12 +152,13 @@ def evaluate(
         settings = (translator.recipe.search if search is None else search).model_copy(update={"n_best": 1})
         texts, speed = _translate(translator, sources, settings, on_progress)
     forced, no_alignment = _force(translator, sources, streams[0], gold, method, likelihood, on_progress)
+    forced_back, _ = _force(backward, streams[0], sources, gold, method, False, on_progress)
     return Report(
         hypotheses=tuple(texts),
         scores=corpus_scores(texts, streams, metrics=metrics, tokenize=tokenize, lowercase=lowercase),
         by_length=tuple(bleu_by_length(sources, texts, streams, edges=edges, tokenize=tokenize, lowercase=lowercase)),
         likelihood=_likelihood(forced) if likelihood else None,
-        alignment=_alignment(forced, gold, method),
+        alignment=_alignment(forced, forced_back, gold, method),
         no_alignment=no_alignment,
         overlap=None if training is None else overlap_with_fingerprint(sources, training),
         search=settings,
@@ -176,6 +187,16 @@ def _check(
         )
     if gold is not None:
         check_bounds(gold, sources, reference, where="gold alignments")
+
+
+def _check_backward(backward: Translator, gold: Sequence[GoldLinks] | None) -> None:
+    from regard.evaluation.forced import why_no_alignment
+
+    if gold is None:
+        raise ConfigError("a model of the other direction helps to align, and no gold alignments are given: give them.")
+    why = why_no_alignment(backward.model)
+    if why is not None:
+        raise ConfigError(f"the model of the other direction: {why}")
 
 
 def _translate(
@@ -224,13 +245,24 @@ def _likelihood(forced: Sequence[Forced]) -> Likelihood | None:
     return Likelihood(math.fsum(pair.log_probability for pair in forced), tokens) if tokens else None
 
 
-def _alignment(forced: Sequence[Forced], gold: Sequence[GoldLinks] | None, method: str) -> AlignmentReport | None:
+def _alignment(
+    forced: Sequence[Forced], forced_back: Sequence[Forced], gold: Sequence[GoldLinks] | None, method: str
+) -> AlignmentReport | None:
     readings = [pair.readings for pair in forced if pair.readings is not None]
     if gold is None or not readings:
         return None
     sure, possible = [pair.sure for pair in gold], [pair.possible for pair in gold]
+    both = None
+    if forced_back:
+        back = [pair.readings.this_step for pair in forced_back if pair.readings is not None]
+        merged = [
+            symmetrise(one.this_step, frozenset((i, j) for j, i in other))
+            for one, other in zip(readings, back, strict=True)
+        ]
+        both = aer(merged, sure, possible)
     return AlignmentReport(
         this_step=aer([reading.this_step for reading in readings], sure, possible),
         shifted=aer([reading.shifted for reading in readings], sure, possible),
         method=method,
+        both_directions=both,
     )

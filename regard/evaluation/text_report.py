@@ -65,6 +65,8 @@ def _alignment(alignment: AlignmentReport | None, width: int) -> str:
     if alignment is None:
         return ""
     readings = {"this step": alignment.this_step, "shifted": alignment.shifted}
+    if alignment.both_directions is not None:
+        readings["both directions"] = alignment.both_directions
     rows: list[tuple[str, ...]] = [("reading", "AER", "precision", "recall", "links")]
     rows += [_reading(name, score) for name, score in readings.items()]
     title = f"word alignment by attention, with the reference forced ({alignment.method})"

@@ -71,6 +71,37 @@ def diagonal(sources):
     return [GoldLinks(each, each) for each in links]
 
 
+def test_links_of_both_directions_are_merged():
+    late, right = make_translator(delay=1), make_translator(delay=0)
+    alone = evaluate(late, SOURCES, SOURCES, gold=diagonal(SOURCES)).alignment
+    assert alone.both_directions is None
+    merged = evaluate(late, SOURCES, SOURCES, gold=diagonal(SOURCES), backward=right)
+    both = merged.alignment.both_directions
+    assert merged.alignment.this_step == alone.this_step
+    assert both.recall == 1  # what the first missed comes from the second
+    assert alone.this_step.recall < 1
+    assert both.aer < alone.this_step.aer
+    assert "both directions" in render(merged)
+    assert merged.to_dict()["alignment"]["both_directions"]["recall"] == 1
+    # a link of the second is turned round before it is merged
+    twice = evaluate(late, SOURCES, SOURCES, gold=diagonal(SOURCES), backward=late).alignment.both_directions
+    assert twice.links > alone.this_step.links
+
+
+@pytest.mark.parametrize(
+    ("delay", "gold", "message"), [(0, False, "no gold alignments"), (None, True, "the other direction: .*attention")]
+)
+def test_a_model_of_the_other_direction_needs_gold_links_and_attention(delay, gold, message):
+    with pytest.raises(ConfigError, match=message):
+        evaluate(
+            make_translator(),
+            SOURCES,
+            SOURCES,
+            gold=diagonal(SOURCES) if gold else None,
+            backward=make_translator(delay=delay),
+        )
+
+
 def test_a_perfect_copy_is_scored_as_one():
     report = evaluate(make_translator(), SOURCES, SOURCES)
     assert list(report.hypotheses) == SOURCES
