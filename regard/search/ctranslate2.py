@@ -76,10 +76,19 @@ class CTranslate2Search:
             count = min(TOGETHER, max(1, settings.batch_tokens // len(sentences[order[0]])))
             places, order = order[:count], order[count:]
             started.append((places, self._start([sentences[place] for place in places], settings)))
+        again = []
         for places, results in started:
+            longest = sentences[places[0]]
             for place, result in zip(places, results, strict=True):
-                longest = len(sentences[places[0]])
-                yield place, self._hypotheses(result.result(), sentences[place], longest, settings)
+                found, greatest = result.result(), greatest_length(sentences[place], settings)
+                too_long = any(len(pieces) >= greatest for pieces in found.hypotheses)
+                if too_long and greatest < greatest_length(longest, settings):
+                    # it went on as far as the longest sentence beside it may: once more, alone
+                    again.append((place, self._start([sentences[place]], settings)[0]))
+                else:
+                    yield place, self._hypotheses(found, sentences[place], longest, settings)
+        for place, result in again:
+            yield place, self._hypotheses(result.result(), sentences[place], sentences[place], settings)
 
     def _start(self, sentences: Sequence[Sequence[int]], settings: SearchSettings) -> list[Any]:
         """Sentences of similar length, the longest first, as results to wait for."""
@@ -97,15 +106,12 @@ class CTranslate2Search:
         return results
 
     def _hypotheses(
-        self, result: Any, sentence: Sequence[int], longest: int, settings: SearchSettings
+        self, result: Any, sentence: Sequence[int], longest: Sequence[int], settings: SearchSettings
     ) -> list[Hypothesis]:
+        """By GNMT's score; `longest` is the sentence that the search was told the length of."""
         greatest = greatest_length(sentence, settings)
-        if any(len(pieces) >= greatest for pieces in result.hypotheses):
-            # it went on as long as the longest sentence beside it may: once more, alone
-            result = self._start([sentence], settings)[0].result()
-            longest = len(sentence)
         found = [
-            self._hypothesis(pieces, score, greatest, longest, settings.length_penalty)
+            self._hypothesis(pieces, score, greatest, len(longest), settings.length_penalty)
             for pieces, score in zip(result.hypotheses, result.scores, strict=True)
         ]
         found.sort(key=lambda each: (not each.finished, -each.score))
