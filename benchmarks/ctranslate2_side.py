@@ -64,11 +64,16 @@ class CTranslate2:
 
 
 def candidates(job: Job, threads: int, shortlist: bool) -> list[dict[str, Any]]:
-    """Settings to try first; a lone sentence cannot be shared out, but one thread may be quicker than several."""
-    pairs = [(1, threads), (1, 1)] if job.batch == 1 else [(1, threads), (threads, 1)]
+    """Settings to try first; int8 is then tried with the best of them.
+
+    A lone sentence cannot be shared out, but one thread may be quicker than several, above all in int8.
+    """
+    alone = job.batch == 1
+    pairs = [(1, threads), (1, 1)] if alone else [(1, threads), (threads, 1)]
     more = {"use_vmap": True} if shortlist else {}
     return [
-        {"compute_type": "float32", "inter_threads": inter, "intra_threads": intra, "batch": batch} | more
+        {"compute_type": compute, "inter_threads": inter, "intra_threads": intra, "batch": batch} | more
+        for compute in (("float32", "int8") if alone else ("float32",))
         for inter, intra in dict.fromkeys(pairs)
-        for batch in ((1,) if job.batch == 1 else BATCHES)
+        for batch in ((1,) if alone else BATCHES)
     ]

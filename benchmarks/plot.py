@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import statistics
+import textwrap
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +14,7 @@ if TYPE_CHECKING:
 
 OWN, PEER = "#2b6cb0", "#a0aec0"
 COLUMNS = 2
+WIDEST = 28  # characters of a name, before it is broken
 
 Bars = list[tuple[str, float]]
 
@@ -25,8 +27,8 @@ def panels(results: dict[str, Any]) -> dict[str, Bars]:
         alike = [record for record in records if _title(record) == title]
         for side, allocator in rows(alike):
             values = [_value(each) for each in alike if (each["side"], each["allocator"]) == (side, allocator)]
-            label = f"{side}\n{ALLOCATORS[allocator]}" if allocator == "tuned" else side
-            bars.append((label, statistics.median(values)))
+            label = f"{side}, {ALLOCATORS[allocator]}" if allocator == "tuned" else side
+            bars.append((textwrap.fill(label, WIDEST), statistics.median(values)))
         bars.sort(key=lambda bar: bar[1], reverse=not title.endswith("seconds"))
     return drawn
 

@@ -178,6 +178,7 @@ def test_ctranslate2_is_tried_with_threads_over_batches_and_within_them() -> Non
     assert len({each["batch"] for each in tried}) > 1
     alone = ctranslate2_side.candidates(lone(1, 9), 4, shortlist=True)
     assert {(each["inter_threads"], each["intra_threads"], each["batch"]) for each in alone} == {(1, 4, 1), (1, 1, 1)}
+    assert {each["compute_type"] for each in alone if each["intra_threads"] == 1} == {"float32", "int8"}
     assert all(each["use_vmap"] for each in alone)
     assert len(ctranslate2_side.candidates(GREEDY, 1, shortlist=False)) == len(ctranslate2_side.BATCHES)
 
