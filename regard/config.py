@@ -297,6 +297,11 @@ class TrainingSettings(LoopSettings):
         le=1,
         description="share of inputs that are the model's own words, reached by the last update",
     )
+    guided_attention: float = Field(
+        0.0,
+        ge=0,
+        description="weight of a loss that pulls attention to word links found in the text beforehand; 0: free",
+    )
     validation_bleu: bool = Field(True, description="also translate the validation set (greedily) and compute BLEU")
     validation_sentences: int = Field(1000, ge=1, description="sentences that are translated for it, at most")
     select_by: Literal["bleu", "loss"] = Field("bleu", description="what the best checkpoint is best at")
@@ -365,6 +370,14 @@ class Recipe(AnyRecipe):
     def _tying_fits(self) -> Recipe:
         if self.model.tie_embeddings == "all" and not self.text.joint:
             raise ValueError('model.tie_embeddings = "all" needs text.joint = true: one vocabulary for both languages')
+        return self
+
+    @model_validator(mode="after")
+    def _there_is_attention_to_guide(self) -> Recipe:
+        if self.training.guided_attention and isinstance(self.model, Seq2SeqSettings):
+            raise ValueError(
+                f"training.guided_attention needs attention, which {self.model.kind} does not have: set it to 0"
+            )
         return self
 
 

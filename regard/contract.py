@@ -41,6 +41,8 @@ Kind = Literal["cross", "encoder-self", "decoder-self"]
 Attention = Mapping[Kind, Tensor]
 """Weights by kind, each (B, layers, heads, T, S) with its own number of layers and heads."""
 
+NOWHERE = -1  # in a guide: attention is free here
+
 
 @dataclass(frozen=True)
 class Batch:
@@ -55,6 +57,7 @@ class Batch:
     target_out: Tensor  # (B, T)
     target_mask: Tensor  # (B, T)
     indices: tuple[int, ...] = ()  # which sentence pairs of the corpus these are
+    guide: Tensor | None = None  # (B, T) the source position that attention should learn to look at, or NOWHERE
 
     @property
     def target_tokens(self) -> int:
@@ -70,6 +73,7 @@ class Batch:
             target_in=self.target_in.to(device),
             target_out=self.target_out.to(device),
             target_mask=self.target_mask.to(device),
+            guide=None if self.guide is None else self.guide.to(device),
         )
 
 

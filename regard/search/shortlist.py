@@ -14,7 +14,7 @@ In a model folder it is `shortlist.safetensors`, tied to the folder's vocabulari
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -27,15 +27,13 @@ from torch import Tensor
 from regard.errors import ConfigError, ModelFolderError
 from regard.files import write_tensors
 from regard.folder import SHORTLIST, read_folder
-from regard.text.corpus import EncodedCorpus, Ids
-from regard.text.lexicon import translation_table
+from regard.text.aligner import LEAST, MOST_PAIRS, check_sizes, learn
+from regard.text.corpus import EncodedCorpus, Side
 from regard.text.pieces import SPECIAL_PIECES
 from regard.text.tokenizer import EOS, Tokenizer
 
 COMMON = 200  # frequent target pieces that are always there
 LIKELY = 40  # translations of a source piece
-MOST_PAIRS = 100_000  # sentence pairs that are read for it
-MOST_CELLS = 2**28  # source pieces · target pieces: two tables of a gigabyte
 
 
 @dataclass(frozen=True)
@@ -68,22 +66,17 @@ def _unique(numbers: Tensor) -> Tensor:
 
 
 def make_shortlist(
-    pairs: Sequence[tuple[Tensor, Tensor]],
-    source: Tokenizer,
-    target: Tokenizer,
-    *,
-    common: int = COMMON,
-    likely: int = LIKELY,
+    sources: Side, targets: Side, source: Tokenizer, target: Tokenizer, *, common: int = COMMON, likely: int = LIKELY
 ) -> Shortlist:
-    """From the training text, as ids (S,) and (T,) of each pair."""
-    frequency = torch.zeros(target.size, dtype=torch.long)
-    for _, ids in pairs:
-        frequency += torch.bincount(ids.long(), minlength=target.size)
+    """From the training text."""
+    indices = np.arange(min(len(sources.lengths), MOST_PAIRS))
+    read = targets.ids[: targets.offsets[len(indices)]]
+    frequency = torch.from_numpy(np.bincount(read, minlength=target.size))
     frequency[: len(SPECIAL_PIECES)] = torch.iinfo(torch.long).max  # always among them
     always = frequency.topk(min(target.size, common + len(SPECIAL_PIECES))).indices.sort().values
-    table = translation_table(pairs, source.size, target.size)
+    table = learn(sources, targets, source.size, target.size, indices, rounds=0).table[:-1]
     best = table.topk(min(likely, target.size), dim=1)
-    chosen = torch.where(best.values > 0, best.indices, EOS)
+    chosen = torch.where(best.values > LEAST, best.indices, EOS)
     alike = {target.piece(number): number for number in range(target.size)}
     twin = torch.tensor([alike.get(source.piece(number), EOS) for number in range(source.size)])
     rows = torch.cat([chosen, twin.unsqueeze(1)], 1).to(torch.int32)
@@ -98,32 +91,22 @@ def shortlist_folder(
 
     read = read_folder(folder)
     source, target = read.source_tokenizer, read.target_tokenizer
-    if source.size * target.size > MOST_CELLS:
-        raise ConfigError(
-            f"{folder}: vocabularies of {source.size:,} and {target.size:,} pieces are too many for a shortlist, which "
-            f"needs {MOST_CELLS:,} pairs of them at most: train with a smaller text.vocabulary_size."
-        )
+    check_sizes(source.size, target.size, f"for a shortlist of {folder}")
     if text is None:
         kept = folder / "training" / "train"
         if not kept.exists():
             raise ConfigError(f"{kept}: is gone, and with it the text: name it by --train SOURCE TARGET.")
-        pairs = [
-            (torch.from_numpy(np.array(ids)), torch.from_numpy(np.array(others)))
-            for ids, others in islice(_ids(EncodedCorpus.open(kept)), MOST_PAIRS)
-        ]
+        corpus = EncodedCorpus.open(kept)
+        sides = corpus.source, corpus.target
     else:
         given = open_text(text[0] if len(text) == 1 else (text[0], text[1]), "train")
         lines = list(islice(given.pairs(), MOST_PAIRS))
         sources = source.encode_many([pair.source for pair in lines])
         targets = target.encode_many([pair.target for pair in lines])
-        pairs = [(torch.tensor(ids), torch.tensor(others)) for ids, others in zip(sources, targets, strict=True)]
-    made = make_shortlist(pairs, source, target, common=common, likely=likely)
+        sides = Side.of(sources), Side.of(targets)
+    made = make_shortlist(*sides, source, target, common=common, likely=likely)
     made.save(folder)
     return made
-
-
-def _ids(corpus: EncodedCorpus) -> Iterator[tuple[Ids, Ids]]:
-    return ((corpus.source_ids(index), corpus.target_ids(index)) for index in range(len(corpus)))
 
 
 def read_shortlist(folder: Path, source: Tokenizer, target: Tokenizer) -> Shortlist | None:

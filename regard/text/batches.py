@@ -8,13 +8,14 @@ then down), and the row is cut into batches: both sides of a batch are then of s
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from regard.contract import Batch
+from regard.contract import NOWHERE, Batch
 from regard.text.corpus import EncodedCorpus, Ids
 from regard.text.tokenizer import BOS, PAD
 
@@ -34,12 +35,14 @@ class BatchPlan:
         batch_sentences: int | None = None,
         seed: int,
         shuffle: bool = True,
+        guide: Ids | None = None,
     ) -> None:
         self.corpus = corpus
         self.batch_tokens = batch_tokens
         self.batch_sentences = batch_sentences
         self.seed = seed
         self.shuffle = shuffle
+        self.guide = guide  # for each target token of the corpus the source position to look at, or NOWHERE
 
     def epoch(self, number: int) -> list[npt.NDArray[np.int64]]:
         """The pairs of each batch; neither side has more than `batch_tokens` tokens, padding included.
@@ -57,9 +60,11 @@ class BatchPlan:
 
     def batch(self, indices: npt.NDArray[np.int64]) -> Batch:
         """The tensors of these pairs."""
-        source, source_mask = _gather(self.corpus.source.ids, self.corpus.source.offsets, indices)
-        target, target_mask = _gather(self.corpus.target.ids, self.corpus.target.offsets, indices)
-        return _batch(source, source_mask, target, target_mask, tuple(int(index) for index in indices))
+        offsets = self.corpus.target.offsets
+        source, source_mask = gather(self.corpus.source.ids, self.corpus.source.offsets, indices)
+        target, target_mask = gather(self.corpus.target.ids, offsets, indices)
+        batch = _batch(source, source_mask, target, target_mask, tuple(int(index) for index in indices))
+        return batch if self.guide is None else replace(batch, guide=gather(self.guide, offsets, indices, NOWHERE)[0])
 
 
 def plan_batches(
@@ -131,13 +136,15 @@ def source_batch(sentences: Sequence[Sequence[int]]) -> tuple[Tensor, Tensor]:
     return ids, mask
 
 
-def _gather(flat: Ids, offsets: npt.NDArray[np.int64], indices: npt.NDArray[np.int64]) -> tuple[Tensor, Tensor]:
+def gather(
+    flat: Ids, offsets: npt.NDArray[np.int64], indices: npt.NDArray[np.int64], padding: int = PAD
+) -> tuple[Tensor, Tensor]:
     """The sentences `indices` of a side, (B, S) and mask (B, S), in one look into the mapped file."""
     starts = np.asarray(offsets[indices])
     lengths = np.asarray(offsets[indices + 1]) - starts
     column = np.arange(lengths.max())
     mask = column < lengths[:, None]  # (B, S)
-    ids = np.full(mask.shape, PAD, np.int64)
+    ids = np.full(mask.shape, padding, np.int64)
     ids[mask] = flat[(starts[:, None] + column)[mask]]
     return torch.from_numpy(ids), torch.from_numpy(mask)
 

@@ -15,7 +15,7 @@ import json
 import os
 import shutil
 import zlib
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from functools import cached_property
@@ -158,7 +158,7 @@ class EncodedCorpus:
     `target.offsets` (where sentence i begins; one more than there are pairs) and `corpus.json`.
     """
 
-    def __init__(self, folder: Path, source: _Side, target: _Side, skipped: Skipped, fingerprint: str) -> None:
+    def __init__(self, folder: Path, source: Side, target: Side, skipped: Skipped, fingerprint: str) -> None:
         self.folder = folder
         self.skipped = skipped
         self.fingerprint = fingerprint
@@ -206,7 +206,7 @@ class EncodedCorpus:
                 raise ValueError(f"format {about['format']}, not {FORMAT}")
             skipped = Skipped(**about["skipped"])
             sides = [
-                _Side.open(folder, name, about[name]["type"], about[name]["tokens"], skipped.kept)
+                Side.open(folder, name, about[name]["type"], about[name]["tokens"], skipped.kept)
                 for name in ("source", "target")
             ]
             return cls(folder, sides[0], sides[1], skipped, str(about["fingerprint"]))
@@ -226,26 +226,27 @@ class EncodedCorpus:
         """The target tokens of pair `index`, EOS included."""
         return self.target.sentence(index)
 
-    @cached_property
+    @property
     def source_lengths(self) -> npt.NDArray[np.int32]:
         """(pairs,) tokens of each source, EOS included."""
-        return np.diff(self.source.offsets).astype(np.int32)
+        return self.source.lengths
 
-    @cached_property
+    @property
     def target_lengths(self) -> npt.NDArray[np.int32]:
         """(pairs,) tokens of each target, EOS included."""
-        return np.diff(self.target.offsets).astype(np.int32)
+        return self.target.lengths
 
 
 @dataclass(frozen=True)
-class _Side:
+class Side:
     """One language of an encoded corpus."""
 
     ids: Ids  # (tokens,)
     offsets: npt.NDArray[np.int64]  # (pairs + 1,)
 
     @classmethod
-    def open(cls, folder: Path, name: str, type_name: str, tokens: int, pairs: int) -> _Side:
+    def open(cls, folder: Path, name: str, type_name: str, tokens: int, pairs: int) -> Side:
+        """Map the files of a side, which must have the right size."""
         if type_name not in ("uint16", "int32"):
             raise ValueError(f"{type_name} ids")
         for suffix, size in (("ids", tokens * np.dtype(type_name).itemsize), ("offsets", (pairs + 1) * 8)):
@@ -255,7 +256,19 @@ class _Side:
         ids = np.memmap(folder / f"{name}.ids", dtype=type_name, mode="r")
         return cls(ids, np.memmap(folder / f"{name}.offsets", dtype=np.int64, mode="r"))
 
+    @classmethod
+    def of(cls, sentences: Sequence[Sequence[int]]) -> Side:
+        """A side that was never on disk; each sentence ends with EOS."""
+        offsets = np.cumsum([0, *map(len, sentences)], dtype=np.int64)
+        return cls(np.fromiter(itertools.chain.from_iterable(sentences), np.int64), offsets)
+
+    @cached_property
+    def lengths(self) -> npt.NDArray[np.int32]:
+        """(pairs,) tokens of each sentence, EOS included."""
+        return np.diff(self.offsets).astype(np.int32)
+
     def sentence(self, index: int) -> Ids:
+        """The tokens of sentence `index`, EOS included."""
         if not 0 <= index < len(self.offsets) - 1:
             raise IndexError(f"pair {index} of {len(self.offsets) - 1}")
         return self.ids[self.offsets[index] : self.offsets[index + 1]]

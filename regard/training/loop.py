@@ -12,13 +12,13 @@ import numpy as np
 import torch
 from torch.optim import Optimizer
 
-from regard.config import LoopSettings, duration_seconds
-from regard.contract import Batch, Predictor
+from regard.config import LoopSettings, TrainingSettings, duration_seconds
+from regard.contract import Batch, Model, Output, Predictor
 from regard.errors import TrainingError
 from regard.process import Machine
 from regard.training.checkpoint import Checkpoints, Snapshot, State
 from regard.training.interrupt import Interrupted, Interrupts
-from regard.training.loss import Loss, backward, predictions
+from regard.training.loss import Loss, backward, guided_loss, predictions
 from regard.training.optimizer import clip, set_learning_rate
 from regard.training.progress import Log, Reporter
 from regard.training.schedule import (
@@ -162,8 +162,17 @@ def add_gradient(
     with mixed:
         if share > 0:
             batch = with_own_words(model, batch, share)
-        output = model(batch)
+        output = model(batch) if batch.guide is None else guided_output(model, batch, settings)
         return backward(model, output, batch, smoothing=settings.label_smoothing, total_tokens=total_tokens)
+
+
+def guided_output(model: Predictor, batch: Batch, settings: LoopSettings) -> Output:
+    """The model's output with the guided loss in its `extra_loss`."""
+    assert isinstance(model, Model)
+    assert isinstance(settings, TrainingSettings)
+    output: Output = model(batch, attention=True)
+    extra = settings.guided_attention * guided_loss(model.alignment(output.attention), batch)
+    return replace(output, extra_loss=extra if output.extra_loss is None else output.extra_loss + extra)
 
 
 @torch.no_grad()

@@ -3,6 +3,7 @@
 run.json            the recipe, what the text was, the machine; written last: without it nothing can be resumed
 source.tokenizer.json, target.tokenizer.json, or tokenizer.json
 train/, valid/      token ids, memory-mapped
+guide.npy           for each target token of train/ the source position it comes from, if attention is to be guided
 valid.jsonl         the validation sentences, for BLEU
 training.fingerprint.npy
 """
@@ -14,14 +15,18 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from regard import __version__
 from regard.config import Recipe
+from regard.contract import NOWHERE
 from regard.errors import ModelFolderError
 from regard.evaluation.overlap import Fingerprint, load_fingerprint, save_fingerprint
 from regard.files import write_bytes, write_json
 from regard.folder import JOINT, SOURCE, TARGET, read_json
 from regard.recipe import check_recipe
-from regard.text.corpus import EncodedCorpus, Pair
+from regard.text.aligner import align
+from regard.text.corpus import EncodedCorpus, Ids, Pair
 from regard.text.tokenizer import Tokenizer
 from regard.training.data import (
     Text,
@@ -37,6 +42,7 @@ from regard.training.data import (
 from regard.training.progress import Reporter
 
 RUN = "run.json"
+GUIDE = "guide.npy"
 
 
 @dataclass(frozen=True)
@@ -50,6 +56,7 @@ class Prepared:
     valid_pairs: list[Pair]
     hashes: Fingerprint | None
     data: dict[str, Any]  # what the text was, for the model card
+    guide: Ids | None = None  # see BatchPlan
 
 
 def prepare(
@@ -84,7 +91,18 @@ def prepare(
     if valid_text is not None and valid is not None:
         data["valid"] = _describe(valid_text, valid)
     reporter.say(_summary(data["train"], tokenizers))
-    return Prepared(recipe, tokenizers, train, valid, valid_pairs, hashes, data)
+    guide = _make_guide(train, tokenizers, folder / GUIDE, reporter) if recipe.training.guided_attention else None
+    return Prepared(recipe, tokenizers, train, valid, valid_pairs, hashes, data, guide)
+
+
+def _make_guide(train: EncodedCorpus, tokenizers: Tokenizers, path: Path, reporter: Reporter) -> Ids:
+    def say_share(share: float) -> None:
+        reporter.working(f"aligning words, {share:.0%}")
+
+    guide = align(train, tokenizers.source.size, tokenizers.target.size, say_share)
+    np.save(path, guide)
+    reporter.say(f"aligned words: {np.mean(guide != NOWHERE):.0%} of the target tokens have a link to learn from")
+    return guide
 
 
 def _describe(text: Text, corpus: EncodedCorpus) -> dict[str, Any]:
@@ -155,4 +173,5 @@ def load_prepared(folder: Path) -> Prepared:
         valid_pairs=load_pairs(folder / "valid.jsonl"),
         hashes=load_fingerprint(folder),
         data=record["data"],
+        guide=np.load(folder / GUIDE, mmap_mode="r") if (folder / GUIDE).exists() else None,
     )

@@ -11,6 +11,7 @@ import torch
 from regard.config import Recipe
 from regard.contract import MakeModel, Model, Predictor
 from regard.errors import ConfigError, ContractError, ModelFolderError
+from regard.evaluation.forced import why_no_alignment
 from regard.folder import Folder, holds_model, load_tensors, read_folder
 from regard.models import build_model
 from regard.recipe import load_recipe, with_overrides
@@ -61,6 +62,8 @@ def start_model(prepared: Prepared, model: MakeModel | None, start: Folder | Non
         load_tensors(built, start.weights(), start.path)
     elif model is None:
         _start_vectors(prepared, built, reporter)
+    if prepared.guide is not None and (reason := why_no_alignment(built)) is not None:
+        raise ConfigError(f"training.guided_attention: {reason}")
     reporter.say(f"{type(built).__name__} with {count_parameters(built):,} parameters")
     return built
 

@@ -58,6 +58,8 @@ class TextTask(Task[Translator]):
         recipe = with_overrides(self.recipe, overrides)
         if (recipe.model, recipe.text) != (self.recipe.model, self.recipe.text):
             raise ConfigError("--resume: model and text of a training cannot be changed: start a new one.")
+        if recipe.training.guided_attention and self.prepared.guide is None:
+            raise ConfigError("--resume: this training began without guided attention: start a new one.")
         return TextTask(replace(self.prepared, recipe=recipe), self.own, self.watched)
 
     def save_recipe(self, folder: Path) -> None:
@@ -117,4 +119,5 @@ def batch_plan(prepared: Prepared, settings: TrainingSettings) -> BatchPlan:
         batch_tokens=settings.batch_tokens,
         batch_sentences=settings.batch_sentences,
         seed=settings.seed,
+        guide=prepared.guide if settings.guided_attention else None,
     )

@@ -93,6 +93,7 @@ OPTIONS: dict[str, dict[str, Any]] = {
         "keep": 3,
         "validate_every": 3,
     },
+    "guided attention": {"guided_attention": 0.5},
     "sgd by loss": {"optimizer": "sgd", "select_by": "loss", "validation_bleu": False, "clip_norm": None},
 }
 

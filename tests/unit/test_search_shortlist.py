@@ -1,4 +1,4 @@
-"""A shortlist: IBM model 1 against a slow loop, the search among its columns, and its file."""
+"""A shortlist: the search among its columns, and its file."""
 
 from __future__ import annotations
 
@@ -12,35 +12,8 @@ from regard.cli import main
 from regard.errors import ConfigError, ModelFolderError
 from regard.recipe import check_recipe
 from regard.search.shortlist import Shortlist, read_shortlist, shortlist_folder, vocabulary_digest
-from regard.text.lexicon import translation_table
 from regard.text.toy import toy_corpus
 from regard.translator import Translator
-
-PAIRS = [([4, 5, 3], [6, 4, 3]), ([4, 3], [4, 3]), ([5, 5, 6, 3], [6, 6, 5, 3])]
-
-
-def slow_model_1(iterations: int, source_size: int, target_size: int) -> list[list[float]]:
-    """Brown et al. 1993, word by word."""
-    seen = {(e, f) for source, target in PAIRS for e in source for f in target}
-    table = dict.fromkeys(seen, 1.0)
-    for _ in range(iterations):
-        counts = dict.fromkeys(seen, 0.0)
-        for source, target in PAIRS:
-            for f in target:
-                total = sum(table[e, f] for e in source)
-                for e in source:
-                    counts[e, f] += table[e, f] / total
-        sums = {e: sum(count for (other, _), count in counts.items() if other == e) for e, _ in seen}
-        table = {(e, f): count / sums[e] for (e, f), count in counts.items()}
-    return [[table.get((e, f), 0.0) for f in range(target_size)] for e in range(source_size)]
-
-
-@pytest.mark.parametrize("chunk", [1, 5, 1000])
-def test_lexicon_is_ibm_model_1(chunk: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("regard.text.lexicon.CHUNK", chunk)
-    pairs = [(torch.tensor(source), torch.tensor(target)) for source, target in PAIRS]
-    found = translation_table(pairs, 8, 7, iterations=3)
-    torch.testing.assert_close(found, torch.tensor(slow_model_1(3, 8, 7)))
 
 
 @pytest.fixture(scope="module")

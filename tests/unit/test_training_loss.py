@@ -10,7 +10,7 @@ from torch.nn import functional
 from regard.contract import Batch, Intervention, Memory, Model, Output, State, Step
 from regard.training import loss as loss_module
 from regard.training.loop import with_own_words
-from regard.training.loss import backward, likelihood, predictions
+from regard.training.loss import backward, guided_loss, likelihood, predictions
 
 
 class Linear(Model):
@@ -156,3 +156,33 @@ def test_scheduled_sampling_feeds_the_models_own_words() -> None:
     assert not torch.equal(everything.target_in, batch.target_in)
     assert torch.equal(everything.target_out, batch.target_out)
     assert torch.equal(with_own_words(model, batch, 0.0).target_in, batch.target_in)
+
+
+def test_guided_loss_is_the_cross_entropy_of_the_guided_tokens() -> None:
+    batch = replace(a_batch(), guide=torch.tensor([[2, -1, 0, 1, -1], [0, -1, 2, 2, 2], [-1, 1, 1, -1, -1]]))
+    scores = torch.randn(3, 5, 3, dtype=torch.float64, generator=torch.Generator().manual_seed(1), requires_grad=True)
+    weights = scores.softmax(-1)
+    found = guided_loss(weights, batch)
+    assert batch.guide is not None
+    terms = [
+        -weights[b, t, int(batch.guide[b, t])].log()
+        for b in range(3)
+        for t in range(5)
+        if batch.target_mask[b, t] and batch.guide[b, t] >= 0
+    ]
+    assert len(terms) == 6
+    torch.testing.assert_close(found, torch.stack(terms).sum() / 11)
+    found.backward()  # type: ignore[no-untyped-call]
+    assert scores.grad is not None
+    assert not scores.grad[0, 1].any()
+    assert not scores.grad[1, 2:].any()
+
+
+def test_a_link_outside_of_the_window_is_bad_but_finite() -> None:
+    batch = replace(a_batch(lengths=(1,)), guide=torch.tensor([[1]]))
+    weights = torch.tensor([[[1.0, 0.0]]], requires_grad=True)
+    found = guided_loss(weights, batch)
+    found.backward()  # type: ignore[no-untyped-call]
+    assert 80 < float(found.detach()) < 100
+    assert weights.grad is not None
+    assert weights.grad.isfinite().all()

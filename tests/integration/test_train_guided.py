@@ -1,0 +1,83 @@
+"""Guided attention: the links are learned, from the command line too, and what has no attention is refused."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from training_help import pairs, recipe
+
+import regard
+from regard.cli import main
+from regard.errors import ConfigError
+from regard.models import build_model
+from regard.training import dry_run, train
+
+TRAIN, VALID = pairs(400), pairs(40, seed=1)
+MODELS = {
+    "bahdanau": ("bahdanau", {}),
+    "luong": ("luong", {}),
+    "local-p": ("luong", {"window": "local-p"}),
+    "gnmt": ("gnmt", {}),
+    "transformer": ("transformer", {}),
+}
+
+
+def share_in_place(folder: Path) -> float:
+    """How many target words look at the source word they come from: the sentences are read backwards."""
+    translator = regard.load(folder)
+    good = words = 0
+    for source, target in VALID:
+        weights = translator.look(source, reference=target).alignment
+        length = len(target.split())
+        good += sum(int(np.argmax(weights[t])) == length - 1 - t for t in range(length))
+        words += length
+    return good / words
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_guided_attention_looks_at_the_links(name: str, tmp_path: Path) -> None:
+    kind, model = MODELS[name]
+    for guide in (0.0, 1.0):
+        chosen = recipe(kind, model, updates=60, guided_attention=guide, learning_rate=0.02)
+        train(chosen, train=TRAIN, valid=VALID, out=tmp_path / str(guide), progress=False)
+    free, guided = share_in_place(tmp_path / "0.0"), share_in_place(tmp_path / "1.0")
+    assert guided > free + 0.15
+
+
+def test_a_model_without_attention_is_refused_before_anything_is_read(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    arguments = ["train", "seq2seq", "--train", "toy:copy", "--out", str(tmp_path / "model")]
+    assert main([*arguments, "--set", "training.guided_attention=0.5"]) == 2
+    told = capsys.readouterr().err
+    assert "guided_attention needs attention, which seq2seq does not have" in told
+    assert not (tmp_path / "model").exists()
+
+
+def test_an_own_model_without_attention_is_refused(tmp_path: Path) -> None:
+    without = recipe("seq2seq").model
+    with pytest.raises(ConfigError, match=r"guided_attention: .* no attention"):
+        train(
+            recipe(guided_attention=0.5),
+            train=TRAIN,
+            out=tmp_path / "model",
+            model=lambda source, target: build_model(without, source, target),
+            progress=False,
+        )
+    assert not (tmp_path / "model").exists()
+
+
+def test_resuming_cannot_begin_to_guide_but_may_stop(tmp_path: Path) -> None:
+    train(recipe(), train=TRAIN, out=tmp_path / "free", progress=False)
+    longer = "training.updates=14"
+    with pytest.raises(ConfigError, match="began without guided attention"):
+        train(out=tmp_path / "free", resume=True, overrides=[longer, "training.guided_attention=0.5"], progress=False)
+    train(recipe(guided_attention=0.5), train=TRAIN, out=tmp_path / "guided", progress=False)
+    train(out=tmp_path / "guided", resume=True, overrides=[longer, "training.guided_attention=0"], progress=False)
+    assert regard.load(tmp_path / "guided").metrics["updates"] == 14
+
+
+def test_a_dry_run_is_guided_too() -> None:
+    assert dry_run(recipe(guided_attention=0.5), train=TRAIN, progress=False).seconds > 0
