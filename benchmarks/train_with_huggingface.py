@@ -1,5 +1,7 @@
 """Runs in the environment of transformers: the training loop that its users write, until it is stopped.
 
+With `seconds` in CONFIG the learning rate falls to zero in that time, and the `test` pieces are then translated.
+
 python train_with_huggingface.py CONFIG
 
 Batches of similar length, fused Adam, label smoothing, clipping. Prints real target tokens per second.
@@ -22,6 +24,7 @@ from transformers import MarianConfig, MarianMTModel
 SPECIAL = 4  # <pad> <unk> <s> </s>
 PAD, BOS, EOS = 0, 2, 3
 IGNORED = -100
+TOGETHER = 64  # sentences that are translated at once
 
 Pair = tuple[list[int], list[int]]
 
@@ -40,11 +43,38 @@ def main(path: str) -> None:
     model = MarianMTModel(MarianConfig(**config["model"])).train()
     optimizer = torch.optim.Adam(model.parameters(), lr=config["learning_rate"], betas=(0.9, 0.98), fused=True)
     tokens, started = 0, time.perf_counter()
+    begun, seconds = started, config.get("seconds")
     for update, batch in enumerate(batches(pairs, config["batch_tokens"], config["batch_sentences"]), 1):
+        left = 1.0 if seconds is None else 1 - (time.perf_counter() - begun) / seconds
+        if left <= 0:
+            break
+        for group in optimizer.param_groups:
+            group["lr"] = config["learning_rate"] * left * min(1.0, update / config.get("warmup", 1))
         tokens += step(model, optimizer, batch, config["label_smoothing"])
         if update % config["log_every"] == 0:
             print(f"update {update}: {tokens / (time.perf_counter() - started):.1f} tok/s", flush=True)
             tokens, started = 0, time.perf_counter()
+    trained = time.perf_counter() - begun
+    lines = Path(config["test"]).read_text("utf-8").split("\n")[:-1]
+    sentences = [[numbers[piece] for piece in line.split(" ") if piece] + [EOS] for line in lines]
+    names = ["<pad>", "<unk>", "<s>", "</s>", *pieces]
+    translated = [" ".join(names[number] for number in ids) for ids in translate(model.eval(), sentences)]
+    Path(config["output"]).write_text("".join(f"{line}\n" for line in translated), "utf-8")
+    print(json.dumps({"seconds": trained, "updates": update - 1}), flush=True)
+
+
+@torch.inference_mode()
+def translate(model: Any, sentences: list[list[int]]) -> list[list[int]]:
+    """Beam 5, sentences of similar length together."""
+    order = sorted(range(len(sentences)), key=lambda place: len(sentences[place]))
+    found: list[list[int]] = [[] for _ in sentences]
+    for begin in range(0, len(order), TOGETHER):
+        places = order[begin : begin + TOGETHER]
+        source = padded([sentences[place] for place in places], PAD)
+        rows = model.generate(input_ids=source, attention_mask=source != PAD, num_beams=5, max_new_tokens=100)
+        for place, row in zip(places, rows.tolist(), strict=True):
+            found[place] = [number for number in row if number >= SPECIAL]
+    return found
 
 
 def step(model: Any, optimizer: torch.optim.Optimizer, pairs: list[Pair], label_smoothing: float) -> int:
