@@ -135,6 +135,18 @@ class GnmtSettings(RecurrentSettings):
         "upper",
         description="layers that get the context: all but the bottom one (the paper) or all (tensorflow/nmt)",
     )
+    query: Literal["previous", "current"] = Field(
+        "previous",
+        description="what asks: the bottom layer's output of the step before (the paper) or of this one (gnmt_v2)",
+    )
+
+    @model_validator(mode="after")
+    def _no_circle(self) -> GnmtSettings:
+        if self.query == "current" and self.context_to == "all":
+            raise ValueError(
+                'query = "current" needs context_to = "upper": the bottom layer cannot wait for its context'
+            )
+        return self
 
 
 class TransformerSettings(ModelSettings):

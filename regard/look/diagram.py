@@ -261,9 +261,11 @@ def _gnmt(plan: Plan, model: GnmtSettings) -> None:
             below[position] = _residual(plan, f"encoder.{layer}.{position}", layer, below[position])
     _gnmt_decoder(plan, model, list(below.values()))
     context = "every layer but the bottom one" if model.context_to == "upper" else "every layer"
-    score = _formula("additive", "h_{i−1}^1", "h̄_j")
+    now = model.query == "current"
+    score = _formula("additive", "h_i^1" if now else "h_{i−1}^1", "h̄_j")
+    asks = "output is the query" if now else "previous output is the query, 0 at first"
     plan.notes += [
-        f"e_{{ij}} = {score}:  the bottom layer's previous output is the query, 0 at first",
+        f"e_{{ij}} = {score}:  the bottom layer's {asks}",
         f"c_i = Σ_j softmax_j(e_{{ij}}) h̄_j  goes to {context};  h̄_j is the top of the encoder",
     ]
     if model.layers >= FIRST_RESIDUAL:
@@ -286,7 +288,8 @@ def _residual(plan: Plan, cell: str, layer: int, below: str) -> str:
 def _gnmt_decoder(plan: Plan, model: GnmtSettings, keys: Sequence[str]) -> None:
     plan.attend(3, "additive", keys)
     plan.label("decoder", 3, "attention")
-    plan.add("zero", "zero", "0", "decoder", 0, 3)
+    if model.query == "previous":
+        plan.add("zero", "zero", "0", "decoder", 0, 3)
     for layer in range(1, model.layers + 1):
         row = 2 if layer == 1 else layer + 2
         plan.decoder_layer(layer, row, "h", numbered=True)
@@ -295,7 +298,8 @@ def _gnmt_decoder(plan: Plan, model: GnmtSettings, keys: Sequence[str]) -> None:
         final = "encoder.1.backward.1" if layer == 1 else f"encoder.{layer}.{plan.order[-1]}"
         plan.link(final, f"decoder.{layer}.1", "start")
     for step in plan.steps:
-        plan.link("zero" if step == 1 else f"decoder.1.{step - 1}", f"attend.{step}", "query")
+        asks = step if model.query == "current" else step - 1
+        plan.link(f"decoder.1.{asks}" if asks else "zero", f"attend.{step}", "query")
         plan.link(f"embed.target.{step}", f"decoder.1.{step}", "input")
         if model.context_to == "all":
             plan.link(f"attend.{step}", f"decoder.1.{step}", "context")

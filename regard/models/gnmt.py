@@ -14,6 +14,9 @@ At the first step the query is 0. Decoder layer k starts from the final state of
 the backward direction of the bidirectional layer. `context_to = "all"` sends aᵢ to the bottom layer as well, as
 tensorflow/nmt does (which has no context at the first step, where we have that of the zero query).
 
+So in the paper attention knows the words up to the last but one. With `query = "current"` it is yᵢ that asks, which has
+read the last word too (gnmt_v2 of tensorflow/nmt); small models learn much sooner by it.
+
 In the paper's form the bottom layer does not depend on attention: in training each layer runs over the whole target
 at once, and so does attention.
 
@@ -51,6 +54,7 @@ class Gnmt(Model):
         self.hidden_size = hidden
         self.embedding_size = embedding
         self.context_to_bottom = settings.context_to == "all"
+        self.asks_at_once = settings.query == "current"
         self.embeddings = Embeddings(settings, source_vocabulary, target_vocabulary, hidden)
         self.encoder_forward = Lstm(embedding, hidden, norm)
         self.encoder_backward = Lstm(embedding, hidden, norm)
@@ -98,11 +102,16 @@ class Gnmt(Model):
         intervention: Intervention | None = None,
     ) -> Step:
         query, *layers = state.tensors
+        product = self._word_product(self.embeddings.read_target(token))
+        bottom = (layers[0], layers[1])
+        if self.asks_at_once:
+            below, cell = self.bottom(product, bottom)
+            query = below
         context, weights, traces = self.attend.at_step(
             query, memory, state.position, trace=trace, intervention=intervention
         )
-        product = self._word_product(self.embeddings.read_target(token))
-        below, cell = self.bottom(self._add_context(product, context, PRODUCTS), (layers[0], layers[1]))
+        if not self.asks_at_once:
+            below, cell = self.bottom(self._add_context(product, context, PRODUCTS), bottom)
         after = [below, below, cell]
         for number, layer in enumerate(self.upper, start=1):
             assert isinstance(layer, Lstm)
@@ -137,7 +146,9 @@ class Gnmt(Model):
         start = memory.summary[:2]
         if not self.context_to_bottom:
             outputs, _ = self.bottom.run(words, start)
-            queries = functional.pad(outputs[:, :-1], (0, 0, 1, 0))  # each step asks with the output before it
+            queries = outputs
+            if not self.asks_at_once:
+                queries = functional.pad(outputs[:, :-1], (0, 0, 1, 0))  # each step asks with the output before it
             attended = self.attend(queries, memory, range(words.size(1)), intervention)
             return outputs, attended.context, attended.weights
         query = memory.summary[0].new_zeros(memory.sentences, self.hidden_size)

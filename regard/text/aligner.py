@@ -46,7 +46,7 @@ Report = Callable[[float], None]
 
 def align(
     corpus: EncodedCorpus, source_size: int, target_size: int, on_progress: Report = lambda share: None
-) -> npt.NDArray[np.int16]:
+) -> npt.NDArray[np.int32]:
     """For each target token of the corpus the source position that it comes from, or NOWHERE if none is believed.
 
     Positions count from 0 in the pair's own source. The tokens that end sentences have none. `on_progress` hears what
@@ -65,7 +65,7 @@ def align(
 
     forward = learn(corpus.source, corpus.target, source_size, target_size, sample, on_progress=note)
     backward = learn(corpus.target, corpus.source, target_size, source_size, sample, on_progress=note)
-    guide = np.full(len(corpus.target.ids), NOWHERE, np.int16)
+    guide = np.full(len(corpus.target.ids), NOWHERE, np.int32)
     for start in range(0, count, TOGETHER):
         chosen = np.arange(start, min(start + TOGETHER, count))
         there = dict(_probabilities(forward, corpus.source, corpus.target, chosen))

@@ -165,13 +165,27 @@ def load_prepared(folder: Path) -> Prepared:
         tokenizers = Tokenizers(joint, joint)
     else:
         tokenizers = Tokenizers(Tokenizer.load(folder / SOURCE), Tokenizer.load(folder / TARGET))
+    train = EncodedCorpus.open(folder / "train")
     return Prepared(
         recipe=check_recipe(record["recipe"], str(folder / RUN)),
         tokenizers=tokenizers,
-        train=EncodedCorpus.open(folder / "train"),
+        train=train,
         valid=EncodedCorpus.open(folder / "valid") if (folder / "valid").exists() else None,
         valid_pairs=load_pairs(folder / "valid.jsonl"),
         hashes=load_fingerprint(folder),
         data=record["data"],
-        guide=np.load(folder / GUIDE, mmap_mode="r") if (folder / GUIDE).exists() else None,
+        guide=_load_guide(folder / GUIDE, len(train.target.ids)),
     )
+
+
+def _load_guide(path: Path, tokens: int) -> Ids | None:
+    if not path.exists():
+        return None
+    try:
+        guide = np.load(path, mmap_mode="r", allow_pickle=False)
+        if guide.shape != (tokens,):
+            raise ValueError(f"{guide.shape} is not one link for each of {tokens} tokens")
+    except (OSError, ValueError, EOFError) as error:
+        raise ModelFolderError(f"{path}: cannot be read ({error}): start training anew.") from None
+    links: Ids = guide
+    return links

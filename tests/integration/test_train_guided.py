@@ -10,7 +10,7 @@ from training_help import pairs, recipe
 
 import regard
 from regard.cli import main
-from regard.errors import ConfigError
+from regard.errors import ConfigError, ModelFolderError
 from regard.models import build_model
 from regard.training import dry_run, train
 
@@ -77,6 +77,15 @@ def test_resuming_cannot_begin_to_guide_but_may_stop(tmp_path: Path) -> None:
     train(recipe(guided_attention=0.5), train=TRAIN, out=tmp_path / "guided", progress=False)
     train(out=tmp_path / "guided", resume=True, overrides=[longer, "training.guided_attention=0"], progress=False)
     assert regard.load(tmp_path / "guided").metrics["updates"] == 14
+
+
+@pytest.mark.parametrize("keep", [0, 60, -4])
+def test_a_damaged_guide_is_told(tmp_path: Path, keep: int) -> None:
+    train(recipe(guided_attention=0.5), train=TRAIN, out=tmp_path / "model", progress=False)
+    path = tmp_path / "model" / "training" / "guide.npy"
+    path.write_bytes(path.read_bytes()[:keep])
+    with pytest.raises(ModelFolderError, match=r"guide\.npy: cannot be read .*: start training anew"):
+        train(out=tmp_path / "model", resume=True, overrides=["training.updates=14"], progress=False)
 
 
 def test_a_dry_run_is_guided_too() -> None:

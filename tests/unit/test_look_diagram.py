@@ -26,6 +26,7 @@ VARIANTS = {
     "bidirectional": ("luong", ["model.bidirectional=true", "model.layers=3"]),
     "deep-textbook": ("luong", ["model.query=previous", "model.layers=4"]),
     "gnmt-to-all": ("gnmt", ["model.context_to=all"]),
+    "gnmt-asks-at-once": ("gnmt", ["model.query=current"]),
     "gnmt-two-layers": ("gnmt", ["model.layers=2"]),
     "gnmt-sixteen-layers": ("gnmt", ["model.layers=16"]),
     "transformer-one-layer": ("transformer", ["model.encoder_layers=1", "model.decoder_layers=1", "model.norm=pre"]),
@@ -153,6 +154,15 @@ def test_tensorflow_nmt_sends_the_context_to_the_bottom_layer_too() -> None:
         diagram = graph(name)
         assert (("attend.1", "context") in diagram.into("decoder.1.1")) is sent
         assert (("attend.2", "context") in diagram.into("decoder.1.2")) is sent
+
+
+def test_gnmt_asks_with_the_bottom_layer_of_the_step_before_or_of_this_one() -> None:
+    paper, second = graph("gnmt"), graph("gnmt-asks-at-once")
+    assert ("zero", "query") in paper.into("attend.1")
+    assert ("decoder.1.1", "query") in paper.into("attend.2")
+    assert "zero" not in second.nodes
+    for step in (1, 2):
+        assert (f"decoder.1.{step}", "query") in second.into(f"attend.{step}")
 
 
 def test_the_transformer_looks_at_all_source_words_and_never_ahead_in_the_target() -> None:

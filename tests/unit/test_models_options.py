@@ -107,10 +107,12 @@ def gnmt_settings() -> list[GnmtSettings]:
             attention_size=5,
             layers=layers,
             context_to=context_to,
+            query=query,
             layer_norm=norm,
             tie_embeddings="target" if layers == 3 else "none",
         )
-        for layers, context_to, norm in product((2, 3, 4), ("upper", "all"), (False, True))
+        for layers, norm in product((2, 3, 4), (False, True))
+        for context_to, query in (("upper", "previous"), ("all", "previous"), ("upper", "current"))
     ]
 
 

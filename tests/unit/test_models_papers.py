@@ -353,10 +353,14 @@ def gnmt(settings: GnmtSettings, p: Parameters, source: list[int], target: list[
     states, query = starts, np.zeros(D)
     rows, used = [], []
     for word in embed(p, "target", target):
+        if settings.query == "current":
+            states[0] = lstm(p, "bottom", word, *states[0])
+            query = states[0][0]
         alpha = softmax(additive(p, query, x_layer))  # eq. 4, of the bottom layer's last output
         context = mix(alpha, x_layer)
         x = np.concatenate([word, context]) if settings.context_to == "all" else word
-        states[0] = lstm(p, "bottom", x, *states[0])
+        if settings.query == "previous":
+            states[0] = lstm(p, "bottom", x, *states[0])
         x = query = states[0][0]
         for layer in range(2, settings.layers + 1):
             states[layer - 1] = lstm(p, f"upper.{layer - 2}", np.concatenate([x, context]), *states[layer - 1])
@@ -367,7 +371,8 @@ def gnmt(settings: GnmtSettings, p: Parameters, source: list[int], target: list[
 
 
 @pytest.mark.parametrize("layers", [2, 3, 5])
-@pytest.mark.parametrize("context_to", ["upper", "all"])
-def test_gnmt(layers: int, context_to: str):
-    settings = GnmtSettings(embedding_size=E, hidden_size=D, attention_size=A, layers=layers, context_to=context_to)
+@pytest.mark.parametrize(("context_to", "query"), [("upper", "previous"), ("all", "previous"), ("upper", "current")])
+def test_gnmt(layers: int, context_to: str, query: str):
+    sizes = {"embedding_size": E, "hidden_size": D, "attention_size": A}
+    settings = GnmtSettings(**sizes, layers=layers, context_to=context_to, query=query)
     compare(settings, gnmt)
