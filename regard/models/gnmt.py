@@ -20,8 +20,8 @@ read the last word too (gnmt_v2 of tensorflow/nmt); small models learn much soon
 In the paper's form the bottom layer does not depend on attention: in training each layer runs over the whole target
 at once, and so does attention.
 
-Departures from the paper: dropout between layers and before the output as settings; no model parallelism, and none of
-the quantised arithmetic.
+Departures from the paper: the weights to start from; dropout between layers and before the output as settings; no
+model parallelism, and none of the quantised arithmetic.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from regard.config import GnmtSettings
 from regard.contract import Attention, Batch, Intervention, Memory, Model, Output, State, Step
 from regard.dropout import dropout
 from regard.models.embedding import Embeddings
-from regard.models.recurrent import Lstm
+from regard.models.recurrent import Lstm, louder
 from regard.products import PRODUCTS, Products, step_products
 
 FIRST_RESIDUAL = 2  # the third layer, counted from 0
@@ -59,9 +59,9 @@ class Gnmt(Model):
         self.encoder_forward = Lstm(embedding, hidden, norm)
         self.encoder_backward = Lstm(embedding, hidden, norm)
         widths = [2 * hidden] + [hidden] * (settings.layers - 2)
-        self.encoder_upper = nn.ModuleList(Lstm(width, hidden, norm) for width in widths)
+        self.encoder_upper = nn.ModuleList(louder(Lstm(width, hidden, norm)) for width in widths)
         self.bottom = Lstm(embedding + (hidden if self.context_to_bottom else 0), hidden, norm)
-        self.upper = nn.ModuleList(Lstm(2 * hidden, hidden, norm) for _ in range(settings.layers - 1))
+        self.upper = nn.ModuleList(louder(Lstm(2 * hidden, hidden, norm)) for _ in range(settings.layers - 1))
         self.attend = Attend(Additive(hidden, hidden, settings.attention_size))
 
     def encode(

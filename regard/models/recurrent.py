@@ -16,6 +16,8 @@ from regard.dropout import dropout
 from regard.models.sequence import GruSequence, LstmSequence
 from regard.products import PRODUCTS, Products, step_products
 
+LOUDER = 3.0  # times the usual input weights, see `louder`
+
 CellState = tuple[Tensor, ...]
 
 
@@ -205,6 +207,17 @@ class Lstm(Cell):
 CELLS: dict[CellName, type[Cell]] = {"rnn": Rnn, "gru": Gru, "lstm": Lstm}
 
 
+@torch.no_grad()
+def louder(cell: Cell) -> Cell:
+    """The cell, with larger input weights to start from, for a layer that reads another one.
+
+    A recurrent layer with the usual weights hands on a fraction of what it is given, so that at first the upper layers
+    hear little of the words: see also `embedding.LOUD`.
+    """
+    cell.weight_input.mul_(LOUDER)
+    return cell
+
+
 class Stack(nn.Module):
     """Recurrent layers on top of each other, with dropout between them; layer 1 may take a wider input."""
 
@@ -222,9 +235,13 @@ class Stack(nn.Module):
         super().__init__()
         self.dropout = dropout
         make, size = CELLS[cell], hidden_size // 2 if bidirectional else hidden_size
-        inputs = [input_size] + [hidden_size] * (layers - 1)
-        self.layers = nn.ModuleList(make(width, size, layer_norm) for width in inputs)
-        self.backward_layers = nn.ModuleList(make(width, size, layer_norm) for width in inputs if bidirectional)
+
+        def cells() -> nn.ModuleList:
+            upper = (louder(make(hidden_size, size, layer_norm)) for _ in range(layers - 1))
+            return nn.ModuleList([make(input_size, size, layer_norm), *upper])
+
+        self.layers = cells()
+        self.backward_layers = cells() if bidirectional else nn.ModuleList()
 
     @property
     def tensors_per_layer(self) -> int:
