@@ -19,6 +19,7 @@ from torch import Tensor
 from regard.contract import NOWHERE, Batch, Output, Predictor
 
 CHUNK_ELEMENTS = 1 << 23  # logits held at once: 32 MB in float32
+LEAST_WEIGHT = 1e-9  # of attention, for its logarithm
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,14 +93,13 @@ def guided_loss(alignment: Tensor, batch: Batch) -> Tensor:
     """How far the attention (B, T, S) is from the batch's guide, per target token.
 
     Guided alignment (Chen et al. 2016; Mi et al. 2016): the cross-entropy -log α(b, t, guide) of the target tokens that
-    have a guide. A weight that is 0, as outside of a local window, counts as the least there is and has no gradient.
+    have a guide. A weight below LEAST_WEIGHT, as outside of a local window, counts as that and has no gradient.
     """
     assert batch.guide is not None
     guided = (batch.guide != NOWHERE) & batch.target_mask
     places = batch.guide.clamp(min=0).unsqueeze(2)
     weights = alignment.gather(2, places).squeeze(2)[guided]
-    least = torch.finfo(weights.dtype).tiny
-    return -weights.clamp(min=least).log().sum() / batch.target_tokens
+    return -weights.clamp(min=LEAST_WEIGHT).log().sum() / batch.target_tokens
 
 
 @torch.no_grad()
