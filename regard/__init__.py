@@ -18,18 +18,20 @@ if TYPE_CHECKING:
 
     from regard import attention
     from regard.contract import MakeModel
+    from regard.text.aligner import align_text
     from regard.training import train
     from regard.translation import Translation
     from regard.translator import Translator
 
 __version__ = "0.1.0"
 
-__all__ = ["Translation", "Translator", "__version__", "attention", "load", "train"]
+__all__ = ["Translation", "Translator", "__version__", "align_text", "attention", "load", "train"]
 
 # name -> the module that holds it; type checkers read the same above
 _DOORS = {
     "Translation": "regard.translation",
     "Translator": "regard.translator",
+    "align_text": "regard.text.aligner",
     "train": "regard.training",
 }
 _PACKAGES = {"attention", "config", "errors", "evaluation", "look", "models", "search", "testing", "text", "vision"}

@@ -38,6 +38,7 @@ COMMANDS = {
     "translate": "Translate lines from stdin or files.",
     "evaluate": "BLEU, chrF, TER and alignment error rate of a model.",
     "score": "Log-probability and perplexity of given pairs.",
+    "align": "Word links of a text and its translation, without a model.",
     "shortlist": "Let a model translate quicker by scoring likely pieces only.",
     "look": "Draw the attention of a sentence.",
     "vision": "Attention over images: train, evaluate, look, compare.",
@@ -53,7 +54,7 @@ COMMANDS = {
 # commands that share a file with another one; all others live in the file of their own name
 SHARED_FILES = {"models": "recipes"}
 # options of type list[str] that take one or two words: `--train corpus.tsv`, `--train corpus.de corpus.en`
-PAIR_OPTIONS = {"train": ("--train", "--valid"), "shortlist": ("--train",)}
+PAIR_OPTIONS = {"train": ("--train", "--valid"), "shortlist": ("--train",), "align": ("--train",)}
 
 EXIT_FAULT = 1
 EXIT_USER_ERROR = 2

@@ -15,7 +15,7 @@ A pair is aligned by two models, one of each direction; a link is what both beli
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -23,10 +23,12 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
+from regard.config import TextSettings
 from regard.contract import NOWHERE
 from regard.errors import ConfigError
 from regard.text.batches import gather
-from regard.text.corpus import EncodedCorpus, Side
+from regard.text.corpus import Side
+from regard.text.tokenizer import Tokenizer
 
 EMPTY = 0.2  # of the target pieces come from nothing
 ANYWHERE = 0.1  # of the jumps know no distance
@@ -39,21 +41,65 @@ MOST_PAIRS = 100_000  # that are learned from; the others are aligned by what wa
 MOST_TABLE = 2**28  # numbers in a table: a gigabyte, twice
 CELLS = 400_000  # source · target places of the pairs that are aligned together
 TOGETHER = 20_000  # pairs whose probabilities are held at once
+PIECES = 8000  # of each language, for text that has none yet
+MOST_PIECES = 500
 
 Indices = npt.NDArray[np.int64]
+Links = frozenset[tuple[int, int]]
 Report = Callable[[float], None]
 
 
+def align_text(
+    pairs: Iterable[tuple[str, str]],
+    train: Iterable[tuple[str, str]] = (),
+    *,
+    pieces: int = PIECES,
+    on_progress: Report = lambda share: None,
+) -> list[Links]:
+    """The word links (source word, target word) of each pair, words being white-space tokens and counted from 0.
+
+    `train` is more text to learn from. `pieces` of each language are learned; words are linked if pieces of them are.
+    A pair with a blank side, or with more than MOST_PIECES pieces on one, has no links.
+    """
+    asked = list(pairs)
+    text = [*asked, *train]
+    found: list[Links] = [frozenset()] * len(asked)
+    if not any(source.strip() and target.strip() for source, target in text):
+        return found
+    settings = TextSettings(vocabulary_size=pieces)
+    tokenizers = [Tokenizer.train((pair[side] for pair in text), settings) for side in (0, 1)]
+    encoded = [tokenizer.encode_many([pair[side] for pair in text]) for side, tokenizer in enumerate(tokenizers)]
+    used = [number for number, sides in enumerate(zip(*encoded, strict=True)) if _can_be_aligned(*sides)]
+    if not used:
+        return found
+    source, target = (Side.of([side[number] for number in used]) for side in encoded)
+    guide = align(source, target, tokenizers[0].size, tokenizers[1].size, on_progress)
+    for place, number in enumerate(used):
+        if number < len(asked):
+            words = [
+                [token.word for token in tokenizer.tokens(line)]
+                for tokenizer, line in zip(tokenizers, asked[number], strict=True)
+            ]
+            links = enumerate(guide[target.offsets[place] : target.offsets[place + 1]].tolist())
+            joined = {(words[0][i], words[1][j]) for j, i in links if i != NOWHERE}
+            found[number] = frozenset((i, j) for i, j in joined if i is not None and j is not None)
+    return found
+
+
+def _can_be_aligned(source: Sequence[int], target: Sequence[int]) -> bool:
+    return min(len(source), len(target)) > 1 and max(len(source), len(target)) <= MOST_PIECES
+
+
 def align(
-    corpus: EncodedCorpus, source_size: int, target_size: int, on_progress: Report = lambda share: None
+    source: Side, target: Side, source_size: int, target_size: int, on_progress: Report = lambda share: None
 ) -> npt.NDArray[np.int32]:
-    """For each target token of the corpus the source position that it comes from, or NOWHERE if none is believed.
+    """For each target token of a corpus the source position that it comes from, or NOWHERE if none is believed.
 
     Positions count from 0 in the pair's own source. The tokens that end sentences have none. `on_progress` hears what
     share of the work is done.
     """
     check_sizes(source_size, target_size, "to align words")
-    count = len(corpus)
+    count = len(source.lengths)
     sample = np.arange(count) if count <= MOST_PAIRS else np.linspace(0, count - 1, MOST_PAIRS).astype(np.int64)
     passes = 2 * (MODEL_1_ROUNDS + ROUNDS) * len(sample) + 2 * count  # pairs looked at
     done = 0
@@ -63,18 +109,18 @@ def align(
         done += pairs
         on_progress(done / passes)
 
-    forward = learn(corpus.source, corpus.target, source_size, target_size, sample, on_progress=note)
-    backward = learn(corpus.target, corpus.source, target_size, source_size, sample, on_progress=note)
-    guide = np.full(len(corpus.target.ids), NOWHERE, np.int32)
+    forward = learn(source, target, source_size, target_size, sample, on_progress=note)
+    backward = learn(target, source, target_size, source_size, sample, on_progress=note)
+    guide = np.full(len(target.ids), NOWHERE, np.int32)
     for start in range(0, count, TOGETHER):
         chosen = np.arange(start, min(start + TOGETHER, count))
-        there = dict(_probabilities(forward, corpus.source, corpus.target, chosen))
+        there = dict(_probabilities(forward, source, target, chosen))
         note(len(chosen))
-        for index, back in _probabilities(backward, corpus.target, corpus.source, chosen):
+        for index, back in _probabilities(backward, target, source, chosen):
             agreed = there[index] * back.T  # (T, S)
             best = agreed.argmax(1)
             believed = np.take_along_axis(agreed, best[:, None], 1)[:, 0] >= BELIEVED
-            place = int(corpus.target.offsets[index])
+            place = int(target.offsets[index])
             guide[place : place + len(best)] = np.where(believed, best, NOWHERE)
         note(len(chosen))
     return guide

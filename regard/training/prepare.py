@@ -99,7 +99,7 @@ def _make_guide(train: EncodedCorpus, tokenizers: Tokenizers, path: Path, report
     def say_share(share: float) -> None:
         reporter.working(f"aligning words, {share:.0%}")
 
-    guide = align(train, tokenizers.source.size, tokenizers.target.size, say_share)
+    guide = align(train.source, train.target, tokenizers.source.size, tokenizers.target.size, say_share)
     np.save(path, guide)
     reporter.say(f"aligned words: {np.mean(guide != NOWHERE):.0%} of the target tokens have a link to learn from")
     return guide

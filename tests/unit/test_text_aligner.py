@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import math
+import re
 from itertools import product
+from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 from torch import Tensor
 
+from regard.cli import main
 from regard.config import TextSettings
 from regard.contract import NOWHERE
 from regard.errors import ConfigError
-from regard.evaluation.alignment import aer
+from regard.evaluation.alignment import aer, parse_links
 from regard.text import aligner
-from regard.text.aligner import ANYWHERE, EMPTY, Hmm, align, expect, learn
+from regard.text.aligner import ANYWHERE, EMPTY, Hmm, align, align_text, expect, learn
 from regard.text.corpus import EncodedCorpus, Ids, Pair, Side
 from regard.text.tokenizer import Tokenizer
 from regard.text.toy import AlignedPair, toy_corpus
@@ -170,7 +173,7 @@ def test_the_links_of_a_small_text_are_found(
     corpus: EncodedCorpus, phrases: list[AlignedPair], tokenizers: Tokenizers
 ) -> None:
     heard: list[float] = []
-    guide = align(corpus, tokenizers.source.size, tokenizers.target.size, heard.append)
+    guide = align(corpus.source, corpus.target, tokenizers.source.size, tokenizers.target.size, heard.append)
     assert len(guide) == len(corpus.target.ids)
     assert heard == sorted(heard)
     assert heard[-1] == pytest.approx(1)
@@ -186,10 +189,10 @@ def test_how_pairs_are_put_together_changes_nothing(
     corpus: EncodedCorpus, tokenizers: Tokenizers, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     sizes = tokenizers.source.size, tokenizers.target.size
-    whole = align(corpus, *sizes)
+    whole = align(corpus.source, corpus.target, *sizes)
     monkeypatch.setattr(aligner, "CELLS", 2000)
     monkeypatch.setattr(aligner, "TOGETHER", 77)
-    assert (align(corpus, *sizes) == whole).mean() > 0.999  # sums in another order
+    assert (align(corpus.source, corpus.target, *sizes) == whole).mean() > 0.999  # sums in another order
 
 
 def test_each_round_explains_the_text_better(corpus: EncodedCorpus, tokenizers: Tokenizers) -> None:
@@ -212,16 +215,76 @@ def test_more_pairs_than_are_learned_from_are_still_aligned(
     corpus: EncodedCorpus, phrases: list[AlignedPair], tokenizers: Tokenizers, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(aligner, "MOST_PAIRS", 500)
-    guide = align(corpus, tokenizers.source.size, tokenizers.target.size)
+    guide = align(corpus.source, corpus.target, tokenizers.source.size, tokenizers.target.size)
     assert error_rate(guide, corpus, phrases, tokenizers) < 0.1
 
 
 def test_vocabularies_that_are_too_large_are_refused(corpus: EncodedCorpus) -> None:
     with pytest.raises(ConfigError, match=r"20,000 and 30,000 pieces are too many to align words.*vocabulary_size"):
-        align(corpus, 20_000, 30_000)
+        align(corpus.source, corpus.target, 20_000, 30_000)
 
 
 def test_a_sentence_of_no_pieces_has_no_links() -> None:
     first, second = Side.of([[3], [4, 3]]), Side.of([[4, 3], [3]])
     model = learn(first, second, 5, 5, np.arange(2), model_1_rounds=1, rounds=1)
     assert model.table.isfinite().all()
+
+
+def test_text_is_aligned_by_words(phrases: list[AlignedPair]) -> None:
+    some = [(pair.source, pair.target) for pair in phrases]
+    asked = [some[0], ("", "rien"), ("nothing", "  "), ("word " * 600, "mot"), *some[1:100]]
+    found = align_text(asked, some[100:], pieces=1000)
+    assert len(found) == len(asked)
+    assert found[1:4] == [frozenset()] * 3
+    gold = [phrases[0], *phrases[1:100]]
+    sure, possible = [frozenset(pair.sure) for pair in gold], [frozenset(pair.possible) for pair in gold]
+    assert aer([found[0], *found[4:]], sure, possible).aer < 0.1
+
+
+def test_text_without_words_has_no_links() -> None:
+    assert align_text([("", ""), ("  ", "a")], pieces=100) == [frozenset(), frozenset()]
+
+
+def test_the_command_writes_links_and_their_error_rate(
+    phrases: list[AlignedPair], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for side in ("source", "target"):
+        lines = [getattr(pair, side) for pair in phrases]
+        (tmp_path / f"test.{side}").write_text("".join(f"{line}\n" for line in lines[:50]), "utf-8")
+        (tmp_path / f"train.{side}").write_text("".join(f"{line}\n" for line in lines[50:]), "utf-8")
+    gold = [" ".join(f"{i}-{j}" for i, j in pair.sure) for pair in phrases[:50]]
+    (tmp_path / "gold").write_text("".join(f"{line}\n" for line in gold), "utf-8")
+    test, train = ([str(tmp_path / f"{name}.{side}") for side in ("source", "target")] for name in ("test", "train"))
+    arguments = ["align", *test, "--train", *train, "--pieces", "1000", "--gold", str(tmp_path / "gold")]
+    assert main(arguments) == 0
+    said = capsys.readouterr()
+    assert len(said.out.splitlines()) == 50
+    assert parse_links(said.out.splitlines()[0]).sure
+    assert re.search(r"AER 0\.[0-2]\d\d  precision 0\.\d+  recall 0\.\d+", said.err)
+    assert main([*arguments, "-o", str(tmp_path / "links")]) == 0
+    assert (tmp_path / "links").read_text("utf-8") == said.out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["test.source", "nowhere"], "nowhere"),
+        (["test.source", "test.target", "--gold", "short"], "each pair needs one line"),
+        (["test.source", "test.target", "--pieces", "2"], "--pieces"),
+        (["test.source", "test.target", "-o", "nowhere/links"], "nowhere"),
+    ],
+)
+def test_a_mistake_is_one_line(
+    arguments: list[str],
+    message: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name, content in (("test.source", "a b\nc d\n"), ("test.target", "e f\ng h\n"), ("short", "0-0\n")):
+        Path(name).write_text(content)
+    assert main(["align", *arguments]) == 2
+    told = capsys.readouterr().err.strip().splitlines()
+    assert message in told[-1]
+    assert "Traceback" not in "".join(told)

@@ -1,0 +1,87 @@
+"""`regard align`: word links of a text and its translation, found without any model."""
+
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+
+def align(
+    source: Annotated[Path, typer.Argument(help="The sentences, or one file with a tab between the sides.")],
+    target: Annotated[Path | None, typer.Argument(help="Their translations, line by line.", show_default=False)] = None,
+    train: Annotated[
+        list[Path] | None,
+        typer.Option(metavar="SOURCE [TARGET]", help="More text to learn from.", show_default=False),
+    ] = None,
+    gold: Annotated[
+        Path | None,
+        typer.Option(help="Links to compare with: i-j sure, ipj possible, from 0.", show_default=False),
+    ] = None,
+    output: Annotated[
+        Path | None,
+        typer.Option("--output", "-o", help="Write this file, whole or not at all.", show_default=False),
+    ] = None,
+    pieces: Annotated[
+        int | None, typer.Option(min=8, help="Pieces to learn for each language.", show_default=False)
+    ] = None,
+    threads: Annotated[int | None, typer.Option(min=1, help="Threads to compute with.", show_default=False)] = None,
+) -> None:
+    """Print the word links of each pair, as `0-0 1-2`: source word, target word, counted from 0.
+
+    \b
+    regard align corpus.de corpus.en > links.txt
+    regard align test.de test.en --train corpus.de corpus.en --gold test.talp > links.txt
+
+    Words are what white space separates: tokenise the text first. Two hidden Markov models, one in each direction, are
+    learned from the text itself, and a link is what both believe. It is what guided attention learns from
+    (`regard train --set training.guided_attention=0.5`). Many pairs are needed: some thousands, or more by --train.
+    """
+    from regard.errors import ConfigError
+    from regard.evaluation.alignment import aer, check_bounds, format_links, read_links
+    from regard.files import write_bytes
+    from regard.process import tune_process
+    from regard.text.aligner import PIECES, align_text
+    from regard.text.corpus import read_pairs
+
+    tune_process(threads)
+    if output is not None and not output.parent.is_dir():
+        raise ConfigError(f"--output {output}: there is no folder {output.parent}: make it first.")
+    asked = [(pair.source, pair.target) for pair in read_pairs(source, target)]
+    known = None if gold is None else read_links(gold)
+    if known is not None:
+        check_bounds(known, [pair[0] for pair in asked], [pair[1] for pair in asked], where=str(gold))
+    more = read_pairs(*train) if train else ()
+    with _progress() as on_progress:
+        found = align_text(
+            asked,
+            ((pair.source, pair.target) for pair in more),
+            pieces=PIECES if pieces is None else pieces,
+            on_progress=on_progress,
+        )
+    lines = "".join(f"{format_links(links)}\n" for links in found)
+    if output is None:
+        sys.stdout.write(lines)
+    else:
+        write_bytes(output, lines.encode())
+    if known is not None:
+        score = aer(found, [links.sure for links in known], [links.possible for links in known])
+        figures = f"precision {score.precision:.3f}  recall {score.recall:.3f}  links {score.links:,}"
+        typer.echo(f"AER {score.aer:.3f}  {figures}", err=True)
+
+
+@contextmanager
+def _progress() -> Iterator[Callable[[float], None]]:
+    """A bar on stderr with the time left, if that is a terminal."""
+    if not sys.stderr.isatty():
+        yield lambda share: None
+        return
+    from rich import progress
+    from rich.console import Console
+
+    parts = progress.TextColumn("aligning words"), progress.BarColumn(), progress.TimeRemainingColumn()
+    with progress.Progress(*parts, console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task("", total=1.0)
+        yield lambda share: bar.update(task, completed=share)
