@@ -55,7 +55,7 @@ class Gnmt(Model):
         self.embedding_size = embedding
         self.context_to_bottom = settings.context_to == "all"
         self.asks_at_once = settings.query == "current"
-        self.embeddings = Embeddings(settings, source_vocabulary, target_vocabulary, hidden)
+        self.embeddings = Embeddings(settings, source_vocabulary, target_vocabulary, hidden, loud_source=True)
         self.encoder_forward = Lstm(embedding, hidden, norm)
         self.encoder_backward = Lstm(embedding, hidden, norm)
         widths = [2 * hidden] + [hidden] * (settings.layers - 2)

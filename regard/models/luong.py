@@ -50,7 +50,9 @@ class Luong(Model):
         self.query_is_current = settings.query == "current"
         self.embedding_size = embedding
         self.output_size = hidden if self.query_is_current else 2 * hidden
-        self.embeddings = Embeddings(settings, source_vocabulary, target_vocabulary, self.output_size)
+        self.embeddings = Embeddings(
+            settings, source_vocabulary, target_vocabulary, self.output_size, loud_source=settings.layers > 1
+        )
         self.encoder = Stack(
             settings.cell,
             settings.layers,

@@ -428,13 +428,12 @@ def test_mixed_precision_learns_nearly_the_same(settings: ModelConfig):
 @pytest.mark.parametrize(
     "settings",
     [
-        BahdanauSettings(embedding_size=128, encoder_size=128),
         LuongSettings(embedding_size=128, hidden_size=128, layers=2),
         GnmtSettings(embedding_size=128, hidden_size=128, layers=3),
     ],
     ids=lambda settings: settings.kind,
 )
-def test_words_are_heard_at_the_top_of_a_fresh_encoder(settings: ModelSettings) -> None:
+def test_words_are_heard_at_the_top_of_a_fresh_stack(settings: ModelSettings) -> None:
     torch.manual_seed(0)
     model = build_model(settings, 100, 100)
     values = model.encode(torch.randint(4, 100, (8, 10))).values
