@@ -40,7 +40,7 @@ ROUNDS = 4
 MOST_PAIRS = 100_000  # that are learned from; the others are aligned by what was learned
 MOST_TABLE = 2**28  # numbers in a table: a gigabyte, twice
 CELLS = 400_000  # source · target places of the pairs that are aligned together
-TOGETHER = 20_000  # pairs whose probabilities are held at once
+HELD = 40_000_000  # probabilities held at once: 160 MB
 PIECES = 8000  # of each language, for text that has none yet
 MOST_PIECES = 500
 
@@ -112,8 +112,13 @@ def align(
     forward = learn(source, target, source_size, target_size, sample, on_progress=note)
     backward = learn(target, source, target_size, source_size, sample, on_progress=note)
     guide = np.full(len(target.ids), NOWHERE, np.int32)
-    for start in range(0, count, TOGETHER):
-        chosen = np.arange(start, min(start + TOGETHER, count))
+    cells = np.cumsum(source.lengths.astype(np.int64) * target.lengths)
+    end = 0
+    while end < count:
+        start = end
+        before = int(cells[start - 1]) if start else 0
+        end = max(start + 1, int(np.searchsorted(cells, before + HELD, side="right")))
+        chosen = np.arange(start, end)
         there = dict(_probabilities(forward, source, target, chosen))
         note(len(chosen))
         for index, back in _probabilities(backward, target, source, chosen):

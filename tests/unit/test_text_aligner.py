@@ -191,7 +191,7 @@ def test_how_pairs_are_put_together_changes_nothing(
     sizes = tokenizers.source.size, tokenizers.target.size
     whole = align(corpus.source, corpus.target, *sizes)
     monkeypatch.setattr(aligner, "CELLS", 2000)
-    monkeypatch.setattr(aligner, "TOGETHER", 77)
+    monkeypatch.setattr(aligner, "HELD", 5000)
     assert (align(corpus.source, corpus.target, *sizes) == whole).mean() > 0.999  # sums in another order
 
 
