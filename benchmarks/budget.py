@@ -4,7 +4,8 @@
 
 DIR is as for recurrent.py. Each peer trains twice: a model as its users begin with (config A, 8,000 pieces, its usual
 schedule), and one with the pieces and about the size of `fast` and a learning rate that falls towards zero as the
-minutes run out. Minutes are those of the whole training process; beam 5, sacrebleu's defaults.
+minutes run out. Minutes are those of the training process (of Hugging Face's loop, whose process also translates); beam
+5, sacrebleu's defaults.
 """
 
 from __future__ import annotations

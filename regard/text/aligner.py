@@ -122,6 +122,8 @@ def align(
         there = dict(_probabilities(forward, source, target, chosen))
         note(len(chosen))
         for index, back in _probabilities(backward, target, source, chosen):
+            if index not in there:  # a source without pieces
+                continue
             agreed = there[index] * back.T  # (T, S)
             best = agreed.argmax(1)
             believed = np.take_along_axis(agreed, best[:, None], 1)[:, 0] >= BELIEVED

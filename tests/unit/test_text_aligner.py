@@ -228,6 +228,9 @@ def test_a_sentence_of_no_pieces_has_no_links() -> None:
     first, second = Side.of([[3], [4, 3]]), Side.of([[4, 3], [3]])
     model = learn(first, second, 5, 5, np.arange(2), model_1_rounds=1, rounds=1)
     assert model.table.isfinite().all()
+    sources, targets = Side.of([[3], [4, 3], [4, 4, 3]]), Side.of([[4, 4, 3], [3], [4, 4, 3]])
+    guide = align(sources, targets, 5, 5)
+    assert (guide[:4] == NOWHERE).all()
 
 
 def test_text_is_aligned_by_words(phrases: list[AlignedPair]) -> None:
