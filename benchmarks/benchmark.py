@@ -69,14 +69,22 @@ def measure(plan: Plan, arguments: Sequence[str]) -> None:
     say(f"wrote {options.report} with its picture, and the figures of every run to {figures}")
 
 
-def parse(plan: Plan, arguments: Sequence[str]) -> argparse.Namespace:
-    """The command line."""
-    parser = argparse.ArgumentParser(description=plan.about, formatter_class=argparse.RawDescriptionHelpFormatter)
+def beside_peers(about: str) -> argparse.ArgumentParser:
+    """The options of every benchmark that learns from text beside peers."""
+    parser = argparse.ArgumentParser(description=about, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", type=Path, required=True, help="the folder of the text")
     parser.add_argument("--source", default="en", help="language to translate from (en)")
     parser.add_argument("--target", default="de", help="language to translate into (de)")
     parser.add_argument("--test", default="test_2016_flickr", help="name of the test set (test_2016_flickr)")
     parser.add_argument("--work", type=Path, default=ROOT / "runs" / "benchmark", help="folder for all that is made")
+    parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)), help="CPU threads (all)")
+    parser.add_argument("--torch-index", help="where pip finds torch for the peers, if not where it looks by itself")
+    return parser
+
+
+def parse(plan: Plan, arguments: Sequence[str]) -> argparse.Namespace:
+    """The command line."""
+    parser = beside_peers(plan.about)
     parser.add_argument("--repeats", type=int, default=3, help="runs of each kind (3)")
     parser.add_argument(
         "--minutes-per-run",
@@ -91,11 +99,9 @@ def parse(plan: Plan, arguments: Sequence[str]) -> argparse.Namespace:
         help=f"training of the models that translate ({plan.translation_updates})",
     )
     parser.add_argument("--sentences", type=int, help="translate so many sentences only")
-    parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)), help="CPU threads (all)")
     parser.add_argument("--only", choices=("train", "translate"), help="measure only this")
     names = ",".join(plan.makers)
     parser.add_argument("--sides", default=names, help=f"which to measure ({names})")
-    parser.add_argument("--torch-index", help="where pip finds torch for the peers, if not where it looks by itself")
     parser.add_argument("--report", type=Path, default=ROOT / "docs" / "performance.md", help="file for the tables")
     options = parser.parse_args(arguments)
     options.work, options.data = options.work.resolve(), options.data.resolve()

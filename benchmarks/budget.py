@@ -25,7 +25,7 @@ if not __package__:
     sys.path[0] = str(Path(__file__).resolve().parent.parent)
 
 from benchmarks import huggingface_side, opennmt
-from benchmarks.benchmark import ROOT, bleu, say
+from benchmarks.benchmark import beside_peers, bleu, say
 from benchmarks.peer_environment import PeerEnvironment
 from benchmarks.process import AfterAWhile, environment, run
 from benchmarks.side import BatchSize
@@ -187,17 +187,10 @@ def table(learned: list[Learned]) -> str:
 
 def main(arguments: list[str]) -> None:
     """Train one side after the other, and print the table as it grows."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--data", type=Path, required=True, help="the folder of the text")
-    parser.add_argument("--source", default="en", help="language to translate from (en)")
-    parser.add_argument("--target", default="de", help="language to translate into (de)")
-    parser.add_argument("--test", default="test_2016_flickr", help="name of the test set (test_2016_flickr)")
-    parser.add_argument("--work", type=Path, default=ROOT / "runs" / "benchmark", help="folder for all that is made")
+    parser = beside_peers(__doc__)
     parser.add_argument("--minutes", type=float, default=10.0, help="of each training (10)")
-    parser.add_argument("--threads", type=int, default=2, help="CPU threads (2)")
     sides = "regard,opennmt_usual,opennmt_small,huggingface_usual,huggingface_small"
     parser.add_argument("--sides", default=sides, help=f"which to train ({sides})")
-    parser.add_argument("--torch-index", help="where pip finds torch for the peers, if not where it looks by itself")
     options = parser.parse_args(arguments)
     options.work, options.data = options.work.resolve(), options.data.resolve()
     budget = Budget(options)
