@@ -15,7 +15,7 @@ the backward direction of the bidirectional layer. `context_to = "all"` sends aá
 tensorflow/nmt does (which has no context at the first step, where we have that of the zero query).
 
 So in the paper attention knows the words up to the last but one. With `query = "current"` it is yáµ¢ that asks, which has
-read the last word too (gnmt_v2 of tensorflow/nmt); small models learn much sooner by it.
+read the last word too (gnmt_v2 of tensorflow/nmt).
 
 In the paper's form the bottom layer does not depend on attention: in training each layer runs over the whole target
 at once, and so does attention.
