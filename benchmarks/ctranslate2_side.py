@@ -56,7 +56,7 @@ class CTranslate2:
     def tune(self, text: Text, job: Job, model: Path, setting: Setting) -> list[Tried]:
         """Threads over batches or within them, size of batches, float32 or int8, allocator."""
         settings = candidates(job, setting.threads, self.shortlist)
-        return self.driver.tune(text, job, model, setting, settings, "compute_type")
+        return self.driver.tune(text, job, model, setting, settings)
 
     def translate(self, text: Text, job: Job, model: Path, setting: Setting) -> Translated:
         """At its best setting."""
@@ -64,16 +64,16 @@ class CTranslate2:
 
 
 def candidates(job: Job, threads: int, shortlist: bool) -> list[dict[str, Any]]:
-    """Settings to try first; int8 is then tried with the best of them.
+    """All of them together: what is best in float32 need not be in int8, which loses when threads share a sentence.
 
-    A lone sentence cannot be shared out, but one thread may be quicker than several, above all in int8.
+    A lone sentence cannot be shared out, but one thread may be quicker than several.
     """
     alone = job.batch == 1
     pairs = [(1, threads), (1, 1)] if alone else [(1, threads), (threads, 1)]
     more = {"use_vmap": True} if shortlist else {}
     return [
         {"compute_type": compute, "inter_threads": inter, "intra_threads": intra, "batch": batch} | more
-        for compute in (("float32", "int8") if alone else ("float32",))
+        for compute in ("float32", "int8")
         for inter, intra in dict.fromkeys(pairs)
         for batch in ((1,) if alone else BATCHES)
     ]

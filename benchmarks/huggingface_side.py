@@ -61,7 +61,7 @@ class HuggingFace:
     def tune(self, text: Text, job: Job, model: Path, setting: Setting) -> list[Tried]:
         """Size of batches, allocator."""
         settings = [{"batch": batch} for batch in ((1,) if job.batch == 1 else BATCHES)]
-        return self.driver.tune(text, job, model, setting, settings, None)
+        return self.driver.tune(text, job, model, setting, settings)
 
     def translate(self, text: Text, job: Job, model: Path, setting: Setting) -> Translated:
         """At its best setting."""

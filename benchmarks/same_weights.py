@@ -57,9 +57,9 @@ class Driver:
         return Translated(result["sentences"], result["seconds"], result["tokens"], finished, output)
 
     def tune(
-        self, text: Text, job: Job, model: Path, setting: Setting, first: Sequence[dict[str, Any]], key: str | None
+        self, text: Text, job: Job, model: Path, setting: Setting, candidates: Sequence[dict[str, Any]]
     ) -> list[Tried]:
-        """Try the first settings, then the best of them with the tuned allocator and, if `key` is named, with int8."""
+        """Try these settings, then the best of them with the tuned allocator."""
         most = TUNING_LONE_SENTENCES if job.batch == 1 else TUNING_SENTENCES
         sentences = min(most, text.test_sentences)
         tried: list[tuple[Choice, float]] = []
@@ -70,9 +70,7 @@ class Driver:
                 (choice, sentences / result["seconds"]) for choice, result in zip(choices, results, strict=True)
             )
 
-        measure([Choice(settings, "default") for settings in first])
-        if key is not None:
-            measure([Choice(fastest(tried).settings | {key: "int8"}, "default")])
+        measure([Choice(settings, "default") for settings in candidates])
         measure([Choice(fastest(tried).settings, "tuned")])
         best = self.chosen[job.beam, job.batch] = fastest(tried)
         return [Tried(job.name, choice.words(), speed, choice == best) for choice, speed in tried]

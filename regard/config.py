@@ -265,7 +265,7 @@ class LoopSettings(Settings):
     updates: int | None = Field(None, ge=1, description="stop after so many updates")
     budget: str | None = Field(
         None,
-        description='stop after so long: "90s", "10m", "1.5h"; turned into updates after a short warm-up',
+        description='stop after so long: "90s", "10m", "1.5h"; turned into updates by the pace so far',
     )
     accumulate: int = Field(1, ge=1, description="batches whose gradients are added up for one update")
     optimizer: Literal["adam", "adamw", "sgd"] = Field("adam", description="the update rule")

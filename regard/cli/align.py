@@ -1,12 +1,12 @@
 """`regard align`: word links of a text and its translation, found without any model."""
 
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated
 
 import typer
+
+from regard.cli.progress import bar_on_stderr
 
 
 def align(
@@ -54,12 +54,12 @@ def align(
     if known is not None:
         check_bounds(known, [pair[0] for pair in asked], [pair[1] for pair in asked], where=str(gold))
     more = read_pairs(*train) if train else ()
-    with _progress() as on_progress:
+    with bar_on_stderr() as show:
         found = align_text(
             asked,
             ((pair.source, pair.target) for pair in more),
             pieces=PIECES if pieces is None else pieces,
-            on_progress=on_progress,
+            on_progress=lambda share: show("aligning words, %", round(100 * share), 100),
         )
     lines = "".join(f"{format_links(links)}\n" for links in found)
     if output is None:
@@ -70,18 +70,3 @@ def align(
         score = aer(found, [links.sure for links in known], [links.possible for links in known])
         figures = f"precision {score.precision:.3f}  recall {score.recall:.3f}  links {score.links:,}"
         typer.echo(f"AER {score.aer:.3f}  {figures}", err=True)
-
-
-@contextmanager
-def _progress() -> Iterator[Callable[[float], None]]:
-    """A bar on stderr with the time left, if that is a terminal."""
-    if not sys.stderr.isatty():
-        yield lambda share: None
-        return
-    from rich import progress
-    from rich.console import Console
-
-    parts = progress.TextColumn("aligning words"), progress.BarColumn(), progress.TimeRemainingColumn()
-    with progress.Progress(*parts, console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task("", total=1.0)
-        yield lambda share: bar.update(task, completed=share)

@@ -5,8 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 import sys
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
@@ -14,12 +13,13 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from regard.cli.progress import bar_on_stderr
 from regard.errors import ConfigError, DataError
 
 if TYPE_CHECKING:
     from regard.config import SearchSettings
     from regard.evaluation.alignment import GoldLinks
-    from regard.evaluation.report import Progress, Report
+    from regard.evaluation.report import Report
     from regard.translator import Translator
 
 TOY_SPLIT, TOY_COUNT = "test", 500
@@ -109,7 +109,7 @@ def evaluate(
         test = _toy_test(toy, split or TOY_SPLIT, count or TOY_COUNT)
     given = None if hypotheses is None else _read_hypotheses(hypotheses, len(test.sources))
     translator = _load(model, device, threads, needed_for="--gold-alignments" if gold_alignments else None, given=given)
-    with _progress() as on_progress:
+    with bar_on_stderr() as show:
         report = library.evaluate(
             translator,
             test.sources,
@@ -123,7 +123,7 @@ def evaluate(
             backward=None if backward is None else _load(backward, device, threads, needed_for=None, given=None),
             likelihood=perplexity,
             training=None if model is None else load_fingerprint(model),
-            on_progress=on_progress,
+            on_progress=show,
         )
     _write(report, plot, output)  # first, so that a closed pipe loses nothing
     _show(report, test, model, output_format, tokenize)
@@ -229,33 +229,6 @@ def _refuse(options: dict[str, object], reason: str) -> None:
 
 
 # --- showing ------------------------------------------------------------------------------------------------------
-
-
-@contextmanager
-def _progress() -> Iterator[Progress]:
-    """A bar on stderr, if that is a terminal."""
-    if not sys.stderr.isatty():
-        yield lambda stage, done, total: None
-        return
-    from rich import progress
-    from rich.console import Console
-
-    columns = (
-        progress.SpinnerColumn(),
-        progress.TextColumn("{task.description}"),
-        progress.BarColumn(),
-        progress.MofNCompleteColumn(),
-        progress.TimeElapsedColumn(),
-    )
-    with progress.Progress(*columns, console=Console(stderr=True), transient=True) as bar:
-        tasks: dict[str, progress.TaskID] = {}
-
-        def show(stage: str, done: int, total: int) -> None:
-            if stage not in tasks:
-                tasks[stage] = bar.add_task(stage, total=total)
-            bar.update(tasks[stage], completed=done)
-
-        yield show
 
 
 def _show(

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, BinaryIO, Literal
 
 import typer
 
+from regard.cli.progress import bar_on_stderr
 from regard.config import Recipe, SearchSettings
 from regard.errors import DataError
 
@@ -121,11 +122,12 @@ def translate(
     )
     show = _json_line if form == "json" else _text_lines(settings.n_best > 1, scores, alignments)
     quiet = at_terminal or (output_file is None and sys.stdout.isatty())
-    with _output(output_file) as out, _progress(not quiet) as tick:
+    with _output(output_file) as out, bar_on_stderr(wanted=not quiet) as show_progress:
+        total = None if quiet else _how_many_lines(input_file)
         for number, translation in enumerate(translations):
             out.write(show(number, translation).encode())
             out.flush()
-            tick()
+            show_progress("lines translated", number + 1, total)
         if errors:
             raise errors[0]
 
@@ -164,6 +166,18 @@ def _input_lines(path: Path | None) -> Iterator[str]:
                 f"stdin, line {number}: byte {error.start + 1} is not UTF-8 ({error.reason}): "
                 "convert the text first, e.g. with `iconv -t UTF-8`."
             ) from None
+
+
+def _how_many_lines(path: Path | None) -> int | None:
+    """None if they can be read only once, or not at all (which is told when they are translated)."""
+    from regard.text.corpus import read_lines
+
+    if path is None or not path.is_file():
+        return None
+    try:
+        return sum(1 for _ in read_lines(path))
+    except DataError:
+        return None
 
 
 def _until_error(lines: Iterable[str], errors: list[DataError]) -> Iterator[str]:
@@ -225,18 +239,3 @@ def _output(path: Path | None) -> Iterator[BinaryIO]:
     except BaseException:
         temporary.unlink(missing_ok=True)
         raise
-
-
-@contextmanager
-def _progress(wanted: bool) -> Iterator[Callable[[], None]]:
-    """A counter on stderr, if that is a terminal; call what it yields after each line."""
-    if not wanted or not sys.stderr.isatty():
-        yield lambda: None
-        return
-    from rich.console import Console
-    from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
-
-    parts = SpinnerColumn(), TextColumn("{task.completed} lines translated"), TimeElapsedColumn()
-    with Progress(*parts, console=Console(stderr=True), transient=True) as progress:
-        task = progress.add_task("", total=None)
-        yield lambda: progress.advance(task)

@@ -28,7 +28,8 @@ from regard.search.penalties import length_penalty
 from regard.search.shortlist import Shortlist
 from regard.text.tokenizer import EOS, Tokenizer
 
-TOGETHER = 64  # sentences
+ROWS = 96
+"""Hypotheses that are searched together: quickest in every case measured, greedy or beam, shortlist or not."""
 
 CANNOT = {
     "sample": "draw at random",
@@ -73,7 +74,8 @@ class CTranslate2Search:
         order = sorted(range(len(sentences)), key=lambda place: len(sentences[place]), reverse=True)
         started = []
         while order:
-            count = min(TOGETHER, max(1, settings.batch_tokens // len(sentences[order[0]])))
+            most = max(1, ROWS // settings.beam)
+            count = min(most, max(1, settings.batch_tokens // len(sentences[order[0]])))
             places, order = order[:count], order[count:]
             started.append((places, self._start([sentences[place] for place in places], settings)))
         again = []

@@ -24,6 +24,7 @@ from regard.training.progress import Log, Reporter
 from regard.training.schedule import (
     MEASURE_FROM,
     MEASURE_UNTIL,
+    REVISIONS,
     learning_rate,
     updates_in_budget,
 )
@@ -54,7 +55,8 @@ def learn(run: Run) -> None:
     """Train from the run's state to its end: its last update, or patience that is over.
 
     The order of the examples follows from (seed, epoch), and all random numbers of an update from (seed, update), so
-    a run that is resumed from a checkpoint does what the unbroken one does, bit for bit.
+    a run that is resumed from a checkpoint does what the unbroken one does, bit for bit (unless a budget sets its end,
+    which follows the clock).
     """
     settings, model, state = run.settings, run.model, run.state
     stream = Stream(run.plan, state.epoch, state.position)
@@ -65,7 +67,9 @@ def learn(run: Run) -> None:
 
     while True:
         if validation_is_due(run):
+            before = state.seconds
             validate(run)
+            pace.validation_seconds = state.seconds - before
         if state.stopped_early or state.update == state.total:
             break
         if run.interrupts.requested:
@@ -100,8 +104,7 @@ def learn(run: Run) -> None:
         state.window_tokens += tokens
         state.window_seconds += seconds
         pace.note(seconds, tokens)
-        if state.total is None and pace.is_known(settings, state):
-            spend_budget(run, pace.seconds_per_token(), stream.batches_per_epoch)
+        keep_to_budget(run, pace, stream.batches_per_epoch)
         run.reporter.updated(state, loss, rate, tokens / seconds)
         if number % settings.log_every == 0 or number == state.total:
             write_log(run, rate, norm)
@@ -128,25 +131,25 @@ class Stream:
 
 
 class Pace:
-    """The speed of the first updates, by which a budget of time becomes a number of updates."""
+    """The speed so far, by which a budget of time becomes a number of updates."""
 
     def __init__(self) -> None:
-        self._noted: list[tuple[float, int]] = []
+        self.updates = 0
+        self.validation_seconds: float | None = None  # of the last one
+        self._seconds = 0.0
+        self._tokens = 0
 
     def note(self, seconds: float, tokens: int) -> None:
-        """One more update; after the first few, nothing is added."""
-        if len(self._noted) < MEASURE_UNTIL:
-            self._noted.append((seconds, tokens))
-
-    def is_known(self, settings: LoopSettings, state: State) -> bool:
-        """Whether enough was measured, or so much time is gone that it has to be."""
-        assert settings.budget is not None
-        return len(self._noted) == MEASURE_UNTIL or state.seconds > duration_seconds(settings.budget) / 4
+        """One more update. The first ones are slower, and forgotten as soon as there are others."""
+        self.updates += 1
+        if self.updates <= MEASURE_FROM + 1:
+            self._seconds, self._tokens = 0.0, 0
+        self._seconds += seconds
+        self._tokens += tokens
 
     def seconds_per_token(self) -> float:
-        """Without the first updates, which are slower, if there are others."""
-        measured = self._noted[MEASURE_FROM:] or self._noted[-1:]
-        return sum(seconds for seconds, _ in measured) / sum(tokens for _, tokens in measured)
+        """Of the updates."""
+        return self._seconds / self._tokens
 
 
 def seed_of(seed: int, update: int) -> int:
@@ -208,19 +211,38 @@ def updates_asked(settings: LoopSettings, batches_per_epoch: int) -> int | None:
     return min(limits, default=None)
 
 
-def spend_budget(run: Run, seconds_per_token: float, batches_per_epoch: int) -> None:
-    """Turn the time that is left into a number of updates, once."""
+def keep_to_budget(run: Run, pace: Pace, batches_per_epoch: int) -> None:
+    """Turn the time that is left into a number of updates as soon as the pace is known, and now and then once more.
+
+    A machine that gets slower, or that others use, then still ends in time, and with the schedule at its end.
+    """
     settings, state = run.settings, run.state
-    assert settings.budget is not None
-    seconds_per_update = seconds_per_token * state.tokens / state.update
-    tokens = 0.0 if run.validator is None else run.validator.cost_tokens
-    every = settings.validate_every or batches_per_epoch / settings.accumulate
-    left = duration_seconds(settings.budget) - state.seconds
-    more = updates_in_budget(left, seconds_per_update, tokens * seconds_per_token, every)
+    if settings.budget is None or state.update == state.total:
+        return
+    budget = duration_seconds(settings.budget)
+    if state.total is None:
+        if pace.updates >= MEASURE_UNTIL or state.seconds > budget / 4:
+            state.total = updates_to_spend(run, pace, budget - state.seconds, batches_per_epoch)
+            run.reporter.say(f"the budget of {settings.budget} is enough for {state.total:,} updates.")
+    elif pace.updates >= MEASURE_UNTIL and state.update % max(1, state.total // REVISIONS) == 0:
+        state.total = updates_to_spend(run, pace, budget - state.seconds, batches_per_epoch)
+
+
+def updates_to_spend(run: Run, pace: Pace, seconds_left: float, batches_per_epoch: int) -> int:
+    """The last update if the pace stays as it is; this one if no time is left."""
+    settings, state = run.settings, run.state
+    seconds_per_token = pace.seconds_per_token()
+    validation_seconds = pace.validation_seconds
+    if validation_seconds is None:
+        validation_seconds = 0.0 if run.validator is None else run.validator.cost_tokens * seconds_per_token
+    more = updates_in_budget(
+        seconds_left,
+        seconds_per_token * state.tokens / state.update,
+        validation_seconds,
+        settings.validate_every or batches_per_epoch / settings.accumulate,
+    )
     asked = updates_asked(settings, batches_per_epoch)
-    state.total = state.update + more if asked is None else min(state.update + more, asked)
-    state.total = max(state.total, state.update)
-    run.reporter.say(f"the budget of {settings.budget} is enough for {state.total:,} updates.")
+    return max(state.update, state.update + more if asked is None else min(state.update + more, asked))
 
 
 # --- validation ---------------------------------------------------------------------------------------------------

@@ -9,6 +9,7 @@ from regard.config import LoopSettings, TrainingSettings
 # The first updates are slower (memory is fetched, kernels are chosen), so the speed is measured after them.
 MEASURE_FROM = 5
 MEASURE_UNTIL = 25
+REVISIONS = 20  # how often a budget is turned into updates once more
 
 
 def learning_rate(settings: LoopSettings, update: int, total: int | None, plateau: float = 1.0) -> float:
@@ -47,6 +48,6 @@ def sampling_share(settings: TrainingSettings, update: int, total: int | None) -
 def updates_in_budget(
     seconds_left: float, seconds_per_update: float, validation_seconds: float, validate_every: float
 ) -> int:
-    """Further updates that fit, with a validation after every so many of them and one at the end; at least 1."""
+    """Further updates that fit, with a validation after every so many of them and one at the end."""
     seconds = seconds_per_update + validation_seconds / max(validate_every, 1.0)
-    return max(1, int((seconds_left - validation_seconds) / seconds))
+    return max(0, int((seconds_left - validation_seconds) / seconds))

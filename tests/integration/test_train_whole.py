@@ -262,6 +262,32 @@ def test_a_budget_ends_early_when_updates_are_slow_or_few(tmp_path: Path) -> Non
     assert few.metrics["updates"] == 3
 
 
+class SlowingClock:
+    """Half a second for each of the first 40 updates, a second and a half for each later one."""
+
+    def __init__(self) -> None:
+        self.calls = 0
+        self.now = 0.0
+
+    def perf_counter(self) -> float:
+        self.calls += 1
+        if self.calls % 2 == 0:  # it is asked before an update and after it
+            self.now += 0.5 if self.calls <= 80 else 1.5
+        return self.now
+
+    def monotonic(self) -> float:
+        return self.now
+
+
+def test_a_budget_is_kept_by_a_machine_that_gets_slower(tmp_path: Path) -> None:
+    chosen = recipe(updates=None, budget="100s", validate_every=10_000, save_every=1000.0)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(loop, "time", SlowingClock())
+        translator = train(chosen, train=TRAIN, out=tmp_path, progress=False)
+    # 200 by the pace of its beginning; 20 s for the first 40, and 80 s for 53 others
+    assert 91 <= translator.metrics["updates"] <= 97
+
+
 def test_averaging_and_early_stopping(tmp_path: Path) -> None:
     options = {"updates": 40, "validate_every": 2, "patience": 2, "average": "last", "keep": 3}
     chosen = recipe(**options, learning_rate=1e-9, select_by="loss", schedule="constant", warmup=0)

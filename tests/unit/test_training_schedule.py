@@ -49,7 +49,7 @@ def test_a_budget_leaves_time_for_validations() -> None:
     assert updates_in_budget(100, 1, 0, 10) == 100
     # 2 s per update with its tenth of a validation, and a last validation: 90 s are left for 45 updates
     assert updates_in_budget(100, 1, 10, 10) == 45
-    assert updates_in_budget(-5, 1, 10, 10) == 1
+    assert updates_in_budget(-5, 1, 10, 10) == 0
 
 
 def test_the_last_update_is_the_first_limit_that_is_met() -> None:
