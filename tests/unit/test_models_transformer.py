@@ -100,6 +100,19 @@ def test_positions_are_sines_and_cosines(layout: str):
             assert table[position, cosine].item() == pytest.approx(math.cos(angle), abs=1e-12)
 
 
+@pytest.mark.parametrize("tied", ["all", "none"])
+def test_matrices_begin_at_half_their_usual_size_whatever_is_tied(tied: str):
+    torch.manual_seed(4)
+    sizes = {"hidden_size": 64, "heads": 4, "feedforward_size": 96, "tie_embeddings": tied}
+    model = build_model(TransformerSettings(**{**SIZES, **sizes}), V, V).requires_grad_(False)
+    assert isinstance(model, Transformer)
+    inner = model.encoder[0].feedforward.inner.weight
+    bound = 0.5 * math.sqrt(6 / (64 + 96))  # half of Glorot's
+    assert 0.95 * bound < float(inner.abs().max()) <= bound
+    vectors = model.embeddings.source.weight * model.scale
+    assert float(vectors.square().mean().sqrt()) == pytest.approx(0.5, rel=0.15)  # √d E; positions have 0.7
+
+
 def copy_attention(theirs: nn.MultiheadAttention, ours: MultiHead) -> None:
     assert ours.bias is not None
     theirs.in_proj_weight.copy_(ours.weight)
