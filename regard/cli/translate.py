@@ -123,7 +123,7 @@ def translate(
     show = _json_line if form == "json" else _text_lines(settings.n_best > 1, scores, alignments)
     quiet = at_terminal or (output_file is None and sys.stdout.isatty())
     with _output(output_file) as out, bar_on_stderr(wanted=not quiet) as show_progress:
-        total = None if quiet else _how_many_lines(input_file)
+        total = None if quiet or not sys.stderr.isatty() else _how_many_lines(input_file)  # for the bar alone
         for number, translation in enumerate(translations):
             out.write(show(number, translation).encode())
             out.flush()

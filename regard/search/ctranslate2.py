@@ -29,7 +29,7 @@ from regard.search.shortlist import Shortlist
 from regard.text.tokenizer import EOS, Tokenizer
 
 ROWS = 96
-"""Hypotheses that are searched together: quickest in every case measured, greedy or beam, shortlist or not."""
+"""Hypotheses that are searched together: among the quickest, greedy or beam, with a shortlist or without."""
 
 CANNOT = {
     "sample": "draw at random",
