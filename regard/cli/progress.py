@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from datetime import timedelta
 
 Show = Callable[[str, int, int | None], None]
 """Takes the stage, how much of it is done, and how much it is in all, or None if nobody knows."""
@@ -25,14 +26,22 @@ def bar_on_stderr(*, wanted: bool = True) -> Iterator[Show]:
         progress.BarColumn(),
         progress.MofNCompleteColumn(),
         progress.TimeElapsedColumn(),
-        progress.TimeRemainingColumn(),
+        progress.TextColumn("{task.fields[left]}"),
     )
     with progress.Progress(*columns, console=Console(stderr=True), transient=True) as bar:
         tasks: dict[str, progress.TaskID] = {}
 
         def show(stage: str, done: int, total: int | None) -> None:
             if stage not in tasks:
-                tasks[stage] = bar.add_task(stage, total=total)
-            bar.update(tasks[stage], completed=done)
+                tasks[stage] = bar.add_task(stage, total=total, left="")
+            elapsed = bar.tasks[list(tasks).index(stage)].elapsed or 0.0
+            bar.update(tasks[stage], completed=done, left=time_left(done, total, elapsed))
 
         yield show
+
+
+def time_left(done: int, total: int | None, elapsed: float) -> str:
+    """By the mean pace of the whole stage: results come in bursts, and the pace of a burst says nothing."""
+    if not total or not done:
+        return ""
+    return f"{timedelta(seconds=round(elapsed * (total - done) / done))} left"

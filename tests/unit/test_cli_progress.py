@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from regard.cli.progress import bar_on_stderr
+from regard.cli.progress import bar_on_stderr, time_left
 
 
 class Terminal(io.StringIO):
@@ -37,3 +37,8 @@ def test_others_see_nothing(wanted: bool, monkeypatch: pytest.MonkeyPatch) -> No
     with bar_on_stderr(wanted=wanted) as show:
         show("translating", 3, 10)
     assert stderr.getvalue() == ""
+
+
+def test_the_time_left_is_by_the_pace_of_the_whole_stage() -> None:
+    assert time_left(1024, 4096, 5.0) == "0:00:15 left"
+    assert time_left(7, None, 5.0) == time_left(0, 10, 5.0) == ""
