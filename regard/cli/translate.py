@@ -124,6 +124,7 @@ def translate(
     quiet = at_terminal or (output_file is None and sys.stdout.isatty())
     with _output(output_file) as out, bar_on_stderr(wanted=not quiet) as show_progress:
         total = None if quiet or not sys.stderr.isatty() else _how_many_lines(input_file)  # for the bar alone
+        show_progress("lines translated", 0, total)  # the clock starts here
         for number, translation in enumerate(translations):
             out.write(show(number, translation).encode())
             out.flush()
