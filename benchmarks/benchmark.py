@@ -26,7 +26,7 @@ from benchmarks.regard_side import Regard
 from benchmarks.report import write_report
 from benchmarks.side import BATCHES, BatchSize, Job, Setting, SetUpError, Side, Translated, Tuned
 from benchmarks.text import Text, copy_raw, cut_into_pieces, digest
-from regard.text.tokenizer import Tokenizer
+from regard.data.text.tokenizer import Tokenizer
 
 ROOT = Path(__file__).resolve().parent.parent
 

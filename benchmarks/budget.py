@@ -30,8 +30,8 @@ from benchmarks.peer_environment import PeerEnvironment
 from benchmarks.process import AfterAWhile, environment, run
 from benchmarks.side import BatchSize
 from benchmarks.text import SPECIAL, Text, copy_raw, cut_into_pieces
-from regard.config import TextSettings
-from regard.text.tokenizer import Tokenizer
+from regard.config.settings import TextSettings
+from regard.data.text.tokenizer import Tokenizer
 
 BATCH = BatchSize("1,024 tokens", None, 1024, 50)
 PIECES = {"usual": 8000, "small": 3000}

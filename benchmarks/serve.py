@@ -40,7 +40,7 @@ TOGETHER = 16, 16  # clients, and sentences of each request: the texts of a page
 OFFLINE = """
 import sys, time
 from regard.process import tune_process
-from regard.translator import Translator
+from regard.inference.translator import Translator
 tune_process()
 translator = Translator.load(sys.argv[1])
 lines = open(sys.argv[2], encoding="utf-8").read().splitlines()

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from regard.text.tokenizer import Tokenizer
+from regard.data.text.tokenizer import Tokenizer
 
 SPECIAL = 4  # <pad> <unk> <s> </s>
 FEATURES = "￨"  # OpenNMT-py splits tokens here

@@ -8,8 +8,8 @@ import time
 from pathlib import Path
 from typing import Any
 
+from regard.inference.translator import WINDOW, Translator
 from regard.process import tune_process
-from regard.translator import WINDOW, Translator
 
 
 def main(model: str, source: str, beam: str, batch: str, sentences: str, output: str, *options: str) -> None:

@@ -18,11 +18,11 @@ from pathlib import Path
 import torch
 from torch import nn
 
+from regard.config.classification import ClassifierRecipe, load_vision_recipe
+from regard.models.image_classifier import Network
 from regard.process import this_machine, tune_process
-from regard.vision.config import ClassifierRecipe, load_vision_recipe
-from regard.vision.data import Prepared, prepare
-from regard.vision.network import Network
-from regard.vision.training import train
+from regard.training.tasks.classification import train
+from regard.training.tasks.classification_data import Prepared, prepare
 
 WARM_UP = 5  # updates that are not counted
 

@@ -19,7 +19,7 @@ from urllib.parse import urlencode
 from pictures import FRENCH, IMAGES, KOREAN, SYLLABLES, train
 from playwright.sync_api import sync_playwright
 
-from regard.folder import holds_model
+from regard.storage.folder import holds_model
 
 MODELS = ("en-fr", "en-ko", "transformer", "local-p", "seq2seq")
 CAPTIONER = "scenes"

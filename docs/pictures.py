@@ -13,10 +13,10 @@ from pathlib import Path
 from typing import Any
 
 import regard
-from regard.config import Recipe
-from regard.folder import holds_model
-from regard.recipe import check_recipe, load_recipe
-from regard.text.toy import toy_corpus
+from regard.config.recipes import check_recipe, load_recipe
+from regard.config.settings import Recipe
+from regard.data.toy import toy_corpus
+from regard.storage.folder import holds_model
 
 IMAGES, PAGE = Path(__file__).with_name("images"), Path(__file__).with_name("look.md")
 TERMINAL = "--entropy\n```\n```\n"  # what the page has before the output of that command

@@ -16,46 +16,57 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from regard import attention
-    from regard.contract import MakeModel
-    from regard.text.aligner import align_text
+    from regard.data.text.aligner import align_text
+    from regard.inference.translation import Translation
+    from regard.inference.translator import Translator
+    from regard.models.contract import MakeModel
     from regard.training import train
-    from regard.translation import Translation
-    from regard.translator import Translator
 
 __version__ = "0.1.0"
 
-__all__ = ["Translation", "Translator", "__version__", "align_text", "attention", "load", "train"]
+__all__ = ["Translation", "Translator", "__version__", "align_text", "load", "train"]
 
 # name -> the module that holds it; type checkers read the same above
 _DOORS = {
-    "Translation": "regard.translation",
-    "Translator": "regard.translator",
-    "align_text": "regard.text.aligner",
+    "Translation": "regard.inference.translation",
+    "Translator": "regard.inference.translator",
+    "align_text": "regard.data.text.aligner",
     "train": "regard.training",
 }
-_PACKAGES = {"attention", "config", "errors", "evaluation", "look", "models", "search", "testing", "text", "vision"}
+_PACKAGES = {
+    "config",
+    "data",
+    "decoding",
+    "errors",
+    "evaluation",
+    "inference",
+    "look",
+    "models",
+    "nn",
+    "testing",
+    "training",
+}
 
 
 def load(folder: "str | Path", device: str = "cpu", model: "MakeModel | None" = None) -> Any:
-    """What a model folder holds, ready to use: a Translator, or a `regard.vision` Captioner or Classifier.
+    """What a model folder holds, ready to use: a Translator, a Captioner or a Classifier.
 
     `model` is what was given to `train`, where it was your own.
     """
     from pathlib import Path
 
-    from regard.folder import model_kind, read_table
+    from regard.storage.folder import model_kind, read_table
 
     kind = model_kind(read_table(Path(folder))[0])
     if kind == "captioner":
-        from regard.vision.captioner import Captioner
+        from regard.inference.captioner import Captioner
 
         return Captioner.load(folder, device)
     if kind in ("resnet", "vit"):
-        from regard.vision.classifier import Classifier
+        from regard.inference.classifier import Classifier
 
         return Classifier.load(folder, device)
-    from regard.translator import Translator
+    from regard.inference.translator import Translator
 
     return Translator.load(folder, device=device, model=model)
 

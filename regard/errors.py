@@ -5,7 +5,7 @@ RegardError                 one line: the value, the cause, the remedy
 ├── DataError               a text, alignment or vector file that cannot be used
 ├── ModelFolderError        a model folder that is missing, damaged, of another version, or in the way
 ├── TrainingError           training cannot go on (a loss that is not finite, nothing to train on)
-├── ContractError           a model that breaks the contract of `regard.contract`
+├── ContractError           a model that breaks the contract of `regard.models.contract`
 └── NoAttention             attention was asked of a model that has none
 
 The command line prints such an error as one line and exits with 2.

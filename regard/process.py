@@ -11,8 +11,12 @@ import os
 import platform
 import sys
 from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING
 
 from regard.errors import ConfigError
+
+if TYPE_CHECKING:
+    import torch
 
 # glibc's <malloc.h>
 _M_TRIM_THRESHOLD = -1
@@ -95,3 +99,15 @@ def _cpu_name() -> str:
     except OSError:
         pass
     return platform.processor() or platform.machine() or os.name
+
+
+def usable_device(device: str | torch.device) -> torch.device:
+    """The device of this name, if this machine has it."""
+    import torch
+
+    try:
+        found = torch.device(device)
+        torch.empty(0, device=found)
+    except (RuntimeError, AssertionError, NotImplementedError):
+        raise ConfigError(f"device {str(device)!r}: this machine or this torch has none: use 'cpu'.") from None
+    return found

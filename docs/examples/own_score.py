@@ -9,9 +9,9 @@ from pathlib import Path
 from torch import Tensor, nn
 
 import regard
-from regard.attention import Score
-from regard.config import LuongSettings
+from regard.config.settings import LuongSettings
 from regard.models import Luong
+from regard.nn.attention import Score
 from regard.testing import check_contract
 
 

@@ -39,12 +39,12 @@ def align(
     learned from the text itself, and a link is what both believe. It is what guided attention learns from
     (`regard train --set training.guided_attention=0.5`). Many pairs are needed: some thousands, or more by --train.
     """
+    from regard.data.text.aligner import PIECES, align_text
+    from regard.data.text.corpus import read_pairs
     from regard.errors import ConfigError
     from regard.evaluation.alignment import aer, check_bounds, format_links, read_links
-    from regard.files import write_bytes
     from regard.process import tune_process
-    from regard.text.aligner import PIECES, align_text
-    from regard.text.corpus import read_pairs
+    from regard.storage.files import write_bytes
 
     tune_process(threads)
     if output is not None and not output.parent.is_dir():

@@ -9,7 +9,7 @@ import typer
 from regard.errors import ConfigError
 
 if TYPE_CHECKING:
-    from regard.config import Recipe
+    from regard.config.settings import Recipe
 
 
 def diagram(
@@ -34,10 +34,10 @@ def diagram(
 
     Example: regard diagram bahdanau --source "the cat sat" --output bahdanau.svg
     """
-    from regard.look.diagram import build_diagram
-    from regard.look.diagram_svg import draw_diagram
-    from regard.look.pictures import check_picture_path, write_picture
-    from regard.recipe import with_overrides
+    from regard.config.recipes import with_overrides
+    from regard.look.views.diagram import build_diagram
+    from regard.look.views.diagram_svg import draw_diagram
+    from regard.look.views.pictures import check_picture_path, write_picture
 
     if output is not None:
         check_picture_path(output, ["svg"])
@@ -53,7 +53,7 @@ def diagram(
 
 def _recipe_of(name: str) -> "Recipe":
     """The recipe of a name, a file or a model folder; reading a folder's config needs no torch."""
-    from regard.recipe import check_recipe, load_recipe
+    from regard.config.recipes import check_recipe, load_recipe
 
     folder = Path(name)
     if not folder.is_dir():
@@ -62,7 +62,7 @@ def _recipe_of(name: str) -> "Recipe":
         table = json.loads((folder / "config.json").read_text("utf-8"))
         about = table.pop("regard")
     except (OSError, ValueError, KeyError, AttributeError):
-        from regard.folder import read_folder
+        from regard.storage.folder import read_folder
 
         return read_folder(folder).recipe  # it says what is wrong with the folder
     if about.get("model_class"):

@@ -17,10 +17,10 @@ from regard.cli.progress import bar_on_stderr
 from regard.errors import ConfigError, DataError
 
 if TYPE_CHECKING:
-    from regard.config import SearchSettings
+    from regard.config.settings import SearchSettings
     from regard.evaluation.alignment import GoldLinks
     from regard.evaluation.report import Report
-    from regard.translator import Translator
+    from regard.inference.translator import Translator
 
 TOY_SPLIT, TOY_COUNT = "test", 500
 WIDEST = 100
@@ -95,8 +95,8 @@ def evaluate(
 
     Example: regard evaluate models/en-fr --toy phrases:en-fr --split long --plot by-length.png
     """
+    from regard.data.text.overlap import load_fingerprint
     from regard.evaluation import report as library
-    from regard.evaluation.overlap import load_fingerprint
 
     _check_outputs(plot, output)
     if hypotheses is not None and (beam is not None or overrides):
@@ -133,8 +133,8 @@ def evaluate(
 
 
 def _read_files(source: Path | None, references: Sequence[Path], gold: Path | None, one_based: bool) -> _TestSet:
+    from regard.data.text.corpus import read_lines, read_pairs
     from regard.evaluation.alignment import check_bounds, read_links
-    from regard.text.corpus import read_lines, read_pairs
 
     if source is None:
         raise ConfigError("there is no test set: give --source and --reference, or --toy phrases:en-fr.")
@@ -154,8 +154,8 @@ def _read_files(source: Path | None, references: Sequence[Path], gold: Path | No
 
 
 def _toy_test(toy: str, split: str, count: int) -> _TestSet:
+    from regard.data.toy import toy_corpus
     from regard.evaluation.alignment import GoldLinks
-    from regard.text.toy import toy_corpus
 
     name, _, pair = toy.removeprefix("toy:").partition(":")
     corpus = toy_corpus(name, pair or None)
@@ -169,7 +169,7 @@ def _toy_test(toy: str, split: str, count: int) -> _TestSet:
 
 
 def _read_hypotheses(path: Path, lines: int) -> list[str]:
-    from regard.text.corpus import read_lines
+    from regard.data.text.corpus import read_lines
 
     texts = list(read_lines(path))
     _same_lines(path, len(texts), "the test set", lines)
@@ -194,8 +194,8 @@ def _load(
             reason = f"{needed_for} needs a model" if given is not None else "there is no model to evaluate"
             raise ConfigError(f"{reason}: name a model folder, as in `regard evaluate models/de-en ...`.")
         return None
+    from regard.inference.translator import Translator
     from regard.process import tune_process
-    from regard.translator import Translator
 
     tune_process(threads)
     return Translator.load(model, device=device)
@@ -203,7 +203,7 @@ def _load(
 
 def _search(translator: Translator, beam: int | None, overrides: Sequence[str]) -> SearchSettings:
     """The model's search settings, with the changes asked for; one translation each."""
-    from regard.search.settings import overridden_settings
+    from regard.decoding.settings import overridden_settings
 
     of_beam = [] if beam is None else [f"search.beam={beam}"]
     return overridden_settings(translator.recipe, ["search.n_best=1", *overrides, *of_beam])
@@ -264,7 +264,7 @@ def _write(report: Report, plot: Path | None, output: Path | None) -> None:
     from regard.evaluation.by_length import plot_by_length
 
     if output is not None:
-        from regard.files import write_bytes
+        from regard.storage.files import write_bytes
 
         write_bytes(output, "".join(f"{line}\n" for line in report.hypotheses).encode())
     if plot is not None:

@@ -12,7 +12,7 @@ import typer
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from regard.folder import Folder
+    from regard.storage.folder import Folder
 
 
 class OutputFormat(StrEnum):
@@ -38,7 +38,7 @@ def info(
 
     Example: regard info models/de-en
     """
-    from regard.folder import read_folder
+    from regard.storage.folder import read_folder
 
     folder = read_folder(model)
     about = describe(folder)
@@ -47,7 +47,7 @@ def info(
 
 def describe(folder: Folder) -> dict[str, Any]:
     """Everything that can be said of a folder, ready for JSON."""
-    from regard.evaluation.overlap import load_fingerprint
+    from regard.data.text.overlap import load_fingerprint
     from regard.models.paths import paths
 
     weights = folder.weights()
@@ -86,8 +86,8 @@ def _check_weights(folder: Folder, weights: dict[str, Tensor]) -> None:
         return  # only its own code knows what it needs
     import torch
 
-    from regard.folder import WEIGHTS, load_tensors
     from regard.models import build_model
+    from regard.storage.folder import WEIGHTS, load_tensors
 
     with torch.device("meta"):  # shapes without numbers: a large model costs nothing
         model = build_model(folder.recipe.model, folder.source_tokenizer.size, folder.target_tokenizer.size)

@@ -84,7 +84,7 @@ def look(
     A model without attention shows its one vector instead.
     """
     from regard.look.maps import Choice
-    from regard.look.pictures import check_picture_path
+    from regard.look.views.pictures import check_picture_path
 
     given, references = sentences or [], reference or []
     _check(given, references, prefix, output, over_time)
@@ -136,7 +136,7 @@ def _looks(
     tree: bool,
     device: str,
 ) -> "list[Look]":
-    from regard.translator import Translator
+    from regard.inference.translator import Translator
 
     translator = Translator.load(model, device)
     return [
@@ -169,23 +169,23 @@ def _draw(
     size: int,
     speed: float,
 ) -> None:
-    from regard.look.pictures import write_picture
+    from regard.look.views.pictures import write_picture
 
     first, form = looks[0], output.suffix[1:].lower()
     if form == "html":
-        from regard.look.html import render_html
+        from regard.look.views.html import render_html
 
         write_picture(output, render_html(looks, title=title).encode())
     elif first.over_time is not None:
-        from regard.look.over_time import save_over_time
+        from regard.look.views.over_time import save_over_time
 
         save_over_time(first, output, choice, title=title, font=font, size=size, speed=speed)
     elif form == "gif":
-        from regard.look.animation import save_animation
+        from regard.look.views.animation import save_animation
 
         save_animation(first, output, choice, steps=steps, size=size, speed=speed, font=font)
     else:
-        from regard.look.heatmap import save_heatmap
+        from regard.look.views.heatmap import save_heatmap
 
         save_heatmap(looks, output, choice, measures=entropy, title=title, font=font)
 
@@ -193,8 +193,8 @@ def _draw(
 def _print(each: "Look", choice: "Choice", entropy: bool) -> None:
     from rich.console import Console
 
-    from regard.look.over_time import over_time_table
-    from regard.look.terminal import look_table
+    from regard.look.views.over_time import over_time_table
+    from regard.look.views.terminal import look_table
 
     console = Console(highlight=False, markup=False, emoji=False)
     colour = console.is_terminal and not console.no_color

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 if TYPE_CHECKING:
+    from regard.data.toy import AlignedPair
     from regard.evaluation.report import Report
-    from regard.text.toy import AlignedPair
-    from regard.translator import Translator
+    from regard.inference.translator import Translator
 
 LEAST_BLEU = 90.0
 MOST_AER = 0.10
@@ -30,7 +30,7 @@ def quickstart(
 
     It takes about three minutes, and exits with 1 if the model is worse than it should be.
     """
-    from regard.text.toy import toy_corpus
+    from regard.data.toy import toy_corpus
 
     corpus = toy_corpus("phrases", pair)
     target = out or Path("models") / f"quickstart-{pair}"
@@ -96,7 +96,7 @@ def _show_scores(report: "Report") -> bool:
 def _draw(translator: "Translator", sentence: str) -> None:
     from rich.console import Console
 
-    from regard.look.terminal import look_table
+    from regard.look.views.terminal import look_table
 
     console = Console()
     console.print(look_table(translator.look(sentence), width=console.width))

@@ -7,8 +7,8 @@ from typing import Annotated, Any
 import typer
 from pydantic import ValidationError
 
+from regard.config.recipes import explain
 from regard.errors import ConfigError
-from regard.recipe import explain
 from regard.serve.settings import ServeSettings
 
 DEFAULTS = ServeSettings()

@@ -7,8 +7,8 @@ from typing import Annotated
 
 import typer
 
+from regard.config.recipes import recipe_names
 from regard.errors import ConfigError
-from regard.recipe import recipe_names
 
 ONE_FILE = (".tsv", ".tsv.gz")
 

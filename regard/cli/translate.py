@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Annotated, Any, BinaryIO, Literal
 import typer
 
 from regard.cli.progress import bar_on_stderr
-from regard.config import Recipe, SearchSettings
+from regard.config.settings import Recipe, SearchSettings
 from regard.errors import DataError
 
 if TYPE_CHECKING:
-    from regard.translation import Translation
-    from regard.translator import Translator
+    from regard.inference.translation import Translation
+    from regard.inference.translator import Translator
 
 
 def translate(
@@ -91,9 +91,9 @@ def translate(
     Input that is not UTF-8 ends the work with an error that names the line; the lines before it have then been
     written to stdout, while the file of --output is left as it was.
     """
+    from regard.data.text.corpus import read_lines
+    from regard.inference.translator import WINDOW
     from regard.process import tune_process
-    from regard.text.corpus import read_lines
-    from regard.translator import WINDOW
 
     tune_process(threads)
     translator = _load(models, device)
@@ -134,7 +134,7 @@ def translate(
 
 
 def _load(models: list[Path], device: str) -> "Translator":
-    from regard.translator import Translator
+    from regard.inference.translator import Translator
 
     loaded = [Translator.load(model, device) for model in models]
     return loaded[0] if len(loaded) == 1 else Translator.ensemble(loaded)
@@ -142,7 +142,7 @@ def _load(models: list[Path], device: str) -> "Translator":
 
 def _search_settings(recipe: Recipe, overrides: list[str], flags: dict[str, Any]) -> SearchSettings:
     """The recipe's settings, changed by --set and then by the options of their own name."""
-    from regard.search.settings import changed_settings, overridden_settings
+    from regard.decoding.settings import changed_settings, overridden_settings
 
     settings = overridden_settings(recipe, overrides)
     return changed_settings(settings, {name: value for name, value in flags.items() if value is not None})
@@ -154,7 +154,7 @@ def _search_settings(recipe: Recipe, overrides: list[str], flags: dict[str, Any]
 def _input_lines(path: Path | None) -> Iterator[str]:
     """The lines of a file or of stdin; they end at "\\n" alone, so that no other character adds one."""
     if path is not None:
-        from regard.text.corpus import read_lines
+        from regard.data.text.corpus import read_lines
 
         yield from read_lines(path)
         return
@@ -171,7 +171,7 @@ def _input_lines(path: Path | None) -> Iterator[str]:
 
 def _how_many_lines(path: Path | None) -> int | None:
     """None if they can be read only once, or not at all (which is told when they are translated)."""
-    from regard.text.corpus import read_lines
+    from regard.data.text.corpus import read_lines
 
     if path is None or not path.is_file():
         return None

@@ -128,15 +128,15 @@ def _train(
     overrides: list[str],
     tensorboard: bool,
 ) -> None:
-    from regard.vision.caption_config import CaptionRecipe
-    from regard.vision.config import load_vision_recipe, recipe_kind
-    from regard.vision.data import read_run
+    from regard.config.captioning import CaptionRecipe
+    from regard.config.classification import load_vision_recipe, recipe_kind
+    from regard.training.tasks.classification_data import read_run
 
     chosen = None if recipe is None else load_vision_recipe(recipe, overrides)
     kind = recipe_kind(read_run(out / "training")["recipe"]) if chosen is None else type(chosen)
     left = overrides if chosen is None else []
     if kind is CaptionRecipe:
-        from regard.vision.caption_training import train_captioner
+        from regard.training.tasks.captioning import train_captioner
 
         assert chosen is None or isinstance(chosen, CaptionRecipe)
         train_captioner(
@@ -152,7 +152,7 @@ def _train(
             tensorboard=tensorboard,
         )
         return
-    from regard.vision.training import train as train_classifier
+    from regard.training.tasks.classification import train as train_classifier
 
     assert not isinstance(chosen, CaptionRecipe)
     train_classifier(
@@ -190,11 +190,11 @@ def evaluate(
     Example: regard vision evaluate models/fashion --data /usr/share/datasets/fashion-mnist
     """
     if _kind(model) == "captioner":
-        from regard.vision.caption_evaluation import evaluate_captioner
+        from regard.evaluation.captions import evaluate_captioner
 
         result: dict[str, Any] = evaluate_captioner(model, data=data, split=split, device=device, threads=threads)
     else:
-        from regard.vision.evaluation import evaluate_classifier
+        from regard.evaluation.accuracy import evaluate_classifier
 
         if data is None:
             raise ConfigError("no images were given: name them with --data.")
@@ -242,13 +242,13 @@ def look(
     Example: regard vision look models/fashion shirt.png -o look.png
     """
     if _kind(model) == "captioner":
-        from regard.vision.caption_look import look_captioner
+        from regard.look.views.caption import look_captioner
 
         look_captioner(model, image, output, device, text=text, font=font)
         return
     if text is not None:
         raise ConfigError("--text: a classifier says no caption: leave it out.")
-    from regard.vision.look import look_classifier
+    from regard.look.views.image_maps import look_classifier
 
     typer.echo(look_classifier(model, image, output, device, fit=fit))
 
@@ -280,7 +280,7 @@ def compare(
     by default 18 trainings of 6 minutes, which is less than two hours.
     """
     from regard.training import Interrupted
-    from regard.vision.comparison import compare as compare_networks
+    from regard.training.comparison import compare as compare_networks
 
     try:
         table = compare_networks(
@@ -309,9 +309,9 @@ def recipes(
 
     Example: regard vision recipes bam > my.toml
     """
+    from regard.config.classification import SHELF, load_vision_recipe
+    from regard.config.recipes import recipe_folder, recipe_names
     from regard.errors import did_you_mean
-    from regard.recipe import recipe_folder, recipe_names
-    from regard.vision.config import SHELF, load_vision_recipe
 
     names = recipe_names(SHELF)
     if name is None:
@@ -326,8 +326,8 @@ def recipes(
 
 def _kind(folder: Path) -> str:
     """model.kind of a folder."""
-    from regard.folder import read_table
-    from regard.vision.config import RECIPES
+    from regard.config.classification import RECIPES
+    from regard.storage.folder import read_table
 
     model = read_table(folder)[0].get("model")
     kind = str(model.get("kind")) if isinstance(model, dict) else ""

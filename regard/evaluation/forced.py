@@ -9,12 +9,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from regard.contract import Model
+from regard.data.text.batches import collate, plan_batches
+from regard.data.text.tokenizer import EOS, Token, Tokenizer
+from regard.decoding.forced import force
 from regard.errors import NoAttention
 from regard.evaluation.alignment import Readings, alignment_readings
-from regard.search.forced import force
-from regard.text.batches import collate, plan_batches
-from regard.text.tokenizer import EOS, Token, Tokenizer
+from regard.models.contract import Model
 
 TOKENS_TOGETHER = 4096  # padded tokens of the longer side
 

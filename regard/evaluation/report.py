@@ -15,16 +15,16 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from regard.data.text.overlap import Fingerprint, OverlapReport, overlap_with_fingerprint
 from regard.errors import ConfigError, DataError, did_you_mean
 from regard.evaluation.alignment import LINK_METHODS, AlignmentScore, GoldLinks, aer, check_bounds, symmetrise
 from regard.evaluation.by_length import DEFAULT_EDGES, LengthRow, bleu_by_length
-from regard.evaluation.overlap import Fingerprint, OverlapReport, overlap_with_fingerprint
 from regard.evaluation.scores import DEFAULT_METRICS, Scores, corpus_scores, make_metric, perplexity, reference_streams
 
 if TYPE_CHECKING:
-    from regard.config import SearchSettings
+    from regard.config.settings import SearchSettings
     from regard.evaluation.forced import Forced
-    from regard.translator import Translator
+    from regard.inference.translator import Translator
 
 Progress = Callable[[str, int, int], None]
 """Called with what is being done, how many sentences are done, and how many there are."""

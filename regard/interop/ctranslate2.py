@@ -10,14 +10,14 @@ import torch
 from torch import Tensor
 
 from regard import __version__
-from regard.config import TransformerSettings
+from regard.config.settings import TransformerSettings
+from regard.data.text.pieces import SPECIAL_PIECES
+from regard.data.text.tokenizer import BOS, PAD, Tokenizer
 from regard.errors import ConfigError
-from regard.files import new_folder, write_bytes
-from regard.folder import CARD
 from regard.interop.outgoing import pieces, read_transformer, start_id
 from regard.models.transformer import position_table
-from regard.text.pieces import SPECIAL_PIECES
-from regard.text.tokenizer import BOS, PAD, Tokenizer
+from regard.storage.files import new_folder, write_bytes
+from regard.storage.folder import CARD
 
 ACTIVATIONS = {"relu": "RELU", "silu": "SWISH", "gelu": "GELU"}
 MAX_POSITIONS = 2048
@@ -120,7 +120,7 @@ Regard's tokenizer, `</s>` at its end included.
 
 ```python
 import ctranslate2
-from regard.text.tokenizer import Tokenizer
+from regard.data.text.tokenizer import Tokenizer
 
 source, target = Tokenizer.load("{files[0]}"), Tokenizer.load("{files[-1]}")
 numbers = {{target.piece(number): number for number in range(target.size)}}

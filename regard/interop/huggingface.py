@@ -13,13 +13,13 @@ from typing import Any
 import torch
 
 from regard import __version__
+from regard.data.text.foreign import ForeignTokenizer
+from regard.data.text.tokenizer import BOS, EOS, PAD, Tokenizer
 from regard.errors import ModelFolderError
-from regard.files import new_folder, write_bytes, write_json, write_tensors
-from regard.folder import CARD, CONFIG, WEIGHTS
 from regard.interop.marian_names import DECODER_WORDS, ENCODER_WORDS, OUTPUT, OUTPUT_BIAS, SHARED, layer_names
 from regard.interop.outgoing import Outgoing, pieces, read_transformer, start_id, with_positions_in_halves
-from regard.text.foreign import ForeignTokenizer
-from regard.text.tokenizer import BOS, EOS, PAD, Tokenizer
+from regard.storage.files import new_folder, write_bytes, write_json, write_tensors
+from regard.storage.folder import CARD, CONFIG, WEIGHTS
 
 SPECIAL = {"pad_token": "<pad>", "unk_token": "<unk>", "bos_token": "<s>", "eos_token": "</s>"}
 MAX_POSITIONS = 1024

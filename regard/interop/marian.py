@@ -17,9 +17,13 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from torch import Tensor
 
 from regard import __version__
-from regard.config import Recipe, SearchSettings, TextSettings, TrainingSettings, TransformerSettings
+from regard.config.recipes import explain
+from regard.config.settings import Recipe, SearchSettings, TextSettings, TrainingSettings, TransformerSettings
+from regard.data.text.foreign import ForeignTokenizer, from_sentencepiece
+from regard.data.text.pieces import SPECIAL_PIECES
+from regard.data.text.sentencepiece import SentencePiece
+from regard.data.text.tokenizer import BOS
 from regard.errors import ConfigError, ModelFolderError
-from regard.folder import load_tensors, model_tensors, read_json, read_tensors, remove_all, write_folder
 from regard.interop.marian_names import (
     DECODER_WORDS,
     ENCODER_WORDS,
@@ -31,11 +35,7 @@ from regard.interop.marian_names import (
 )
 from regard.models import build_model
 from regard.models.transformer import position_table
-from regard.recipe import explain
-from regard.text.foreign import ForeignTokenizer, from_sentencepiece
-from regard.text.pieces import SPECIAL_PIECES
-from regard.text.sentencepiece import SentencePiece
-from regard.text.tokenizer import BOS
+from regard.storage.folder import load_tensors, model_tensors, read_json, read_tensors, remove_all, write_folder
 from regard.training.start import check_out
 
 ACTIVATIONS = {"swish": "silu", "silu": "silu", "relu": "relu", "gelu": "gelu"}

@@ -18,12 +18,12 @@ import numpy as np
 import torch
 
 from regard import __version__
+from regard.data.text.tokenizer import BOS, PAD
 from regard.errors import ConfigError, ModelFolderError
-from regard.files import new_folder, write_bytes
-from regard.folder import CARD
 from regard.interop.outgoing import Outgoing, read_transformer
 from regard.models.transformer import position_table
-from regard.text.tokenizer import BOS, PAD
+from regard.storage.files import new_folder, write_bytes
+from regard.storage.folder import CARD
 
 MAX_POSITIONS = 2048
 OPSET = 17
@@ -269,7 +269,7 @@ have {MAX_POSITIONS} pieces. Decoding begins with the token 2, and 0 and 2 are n
 ```python
 import numpy as np
 import onnxruntime
-from regard.text.tokenizer import Tokenizer
+from regard.data.text.tokenizer import Tokenizer
 
 encoder, decoder = (onnxruntime.InferenceSession(f"{{name}}.onnx") for name in ("encoder", "decoder"))
 source, target = Tokenizer.load("{files[0]}"), Tokenizer.load("{files[-1]}")

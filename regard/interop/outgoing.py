@@ -9,10 +9,10 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from regard.config import TransformerSettings
+from regard.config.settings import TransformerSettings
+from regard.data.text.tokenizer import BOS, PAD, Tokenizer
 from regard.errors import ModelFolderError
-from regard.folder import JOINT, SOURCE, TARGET, Folder, read_folder
-from regard.text.tokenizer import BOS, PAD, Tokenizer
+from regard.storage.folder import JOINT, SOURCE, TARGET, Folder, read_folder
 
 EMBEDDINGS = ("embeddings.source.weight", "embeddings.target.weight", "embeddings.output_weight")
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Literal
 
+from regard.data.text.vectors import write_vectors
 from regard.errors import ModelFolderError
-from regard.folder import read_folder
-from regard.text.vectors import write_vectors
+from regard.storage.folder import read_folder
 
 
 def export_word2vec(path: Path, out: Path, side: Literal["source", "target"] = "source") -> int:
@@ -16,7 +16,7 @@ def export_word2vec(path: Path, out: Path, side: Literal["source", "target"] = "
     if folder.model_class is not None:
         raise ModelFolderError(
             f"{path}: holds a model of the class {folder.model_class}, whose vectors only you know: "
-            "call regard.text.vectors.write_vectors with its matrix."
+            "call regard.data.text.vectors.write_vectors with its matrix."
         )
     if out.exists():
         raise ModelFolderError(f"{out}: is there already: choose another --out.")

@@ -13,9 +13,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from regard.contract import Kind
 from regard.errors import ConfigError, NoAttention, did_you_mean
 from regard.look.record import Look, Matrix, Piece, Side
+from regard.nn.attention.intervention import Kind
 
 Weights = NDArray[np.floating]
 

@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from regard.errors import ConfigError, DataError, RegardError
-from regard.files import write_bytes
 from regard.look.record import Look, Moment
+from regard.storage.files import write_bytes
 
 WATCH = "watch.jsonl"
 

@@ -10,8 +10,8 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from regard.contract import Intervention, Kind
 from regard.errors import DataError
+from regard.nn.attention.intervention import Intervention, Kind
 
 FORMAT: Literal["regard-look/1"] = "regard-look/1"
 
@@ -171,7 +171,7 @@ class Look(_Part):
 
     def _repr_html_(self) -> str:
         """The interactive view, for a notebook; it works offline."""
-        from regard.look.html import notebook_html
+        from regard.look.views.html import notebook_html
 
         return notebook_html(self)
 

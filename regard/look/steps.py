@@ -6,7 +6,7 @@
 4. context           the sum of the weighted values
 5. what comes next   the decoder gets [context; query]; in self-attention the next layer gets the contexts
 
-Everything is float64, one query and one key at a time. It shares no code with `regard.attention`, so that the
+Everything is float64, one query and one key at a time. It shares no code with `regard.nn.attention`, so that the
 tests of each can compare with the other. Letters: T queries, S keys, D sizes.
 """
 

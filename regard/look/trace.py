@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
-from regard.contract import Attention, Intervention, Kind, Memory, Model, Step, Trace, join_steps
+from regard.data.text.tokenizer import BOS, Token, Tokenizer
 from regard.look.record import (
     About,
     Attended,
@@ -27,13 +27,16 @@ from regard.look.record import (
     Side,
 )
 from regard.models import MODELS
-from regard.text.tokenizer import BOS, Token, Tokenizer
+from regard.models.contract import Model, Step, join_steps
+from regard.nn.attention.intervention import Intervention, Kind
+from regard.nn.attention.memory import Memory
+from regard.nn.attention.trace import Attention, Trace
 
 if TYPE_CHECKING:
-    from regard.search.tree import BeamTree
-    from regard.translation import Translation
-    from regard.translator import Translator
-    from regard.vision.caption import Caption
+    from regard.decoding.tree import BeamTree
+    from regard.inference.caption import Caption
+    from regard.inference.translation import Translation
+    from regard.inference.translator import Translator
 
 MOST_DIMENSIONS, FEWEST_DIMENSIONS = 8, 2  # of a vector that are shown
 MOST_VALUES = 200_000  # numbers of weighted values in one record; many heads show fewer dimensions each

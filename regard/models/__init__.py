@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from regard.config import ModelConfig
-from regard.contract import Model
+from regard.config.settings import ModelConfig
 from regard.models.bahdanau import Bahdanau
+from regard.models.contract import Model
 from regard.models.gnmt import Gnmt
 from regard.models.luong import Luong
 from regard.models.seq2seq import Seq2Seq

@@ -26,14 +26,17 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from regard.attention import Attend, make_score
-from regard.config import BahdanauSettings
-from regard.contract import Attention, Batch, Intervention, Memory, Model, Output, State, Step
-from regard.dropout import dropout
-from regard.models.embedding import Embeddings
-from regard.models.recurrent import Gru, PaperGru, maxout, uniform_linear
-from regard.packed import Linear
-from regard.products import PRODUCTS, Products, step_products
+from regard.config.settings import BahdanauSettings
+from regard.models.contract import Batch, Model, Output, State, Step
+from regard.nn.attention import Attend, make_score
+from regard.nn.attention.intervention import Intervention
+from regard.nn.attention.memory import Memory
+from regard.nn.attention.trace import Attention
+from regard.nn.cells import Gru, PaperGru, maxout, uniform_linear
+from regard.nn.dropout import dropout
+from regard.nn.embedding import Embeddings
+from regard.nn.linear import Linear
+from regard.nn.products import PRODUCTS, Products, step_products
 
 
 class Bahdanau(Model):

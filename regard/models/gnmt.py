@@ -32,13 +32,16 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from regard.attention import Additive, Attend
-from regard.config import GnmtSettings
-from regard.contract import Attention, Batch, Intervention, Memory, Model, Output, State, Step
-from regard.dropout import dropout
-from regard.models.embedding import Embeddings
-from regard.models.recurrent import Lstm, louder
-from regard.products import PRODUCTS, Products, step_products
+from regard.config.settings import GnmtSettings
+from regard.models.contract import Batch, Model, Output, State, Step
+from regard.nn.attention import Additive, Attend
+from regard.nn.attention.intervention import Intervention
+from regard.nn.attention.memory import Memory
+from regard.nn.attention.trace import Attention
+from regard.nn.cells import Lstm, louder
+from regard.nn.dropout import dropout
+from regard.nn.embedding import Embeddings
+from regard.nn.products import PRODUCTS, Products, step_products
 
 FIRST_RESIDUAL = 2  # the third layer, counted from 0
 

@@ -28,13 +28,16 @@ from collections.abc import Callable
 import torch
 from torch import Tensor, nn
 
-from regard.attention import Attend, make_score, make_window
-from regard.config import LuongSettings
-from regard.contract import Attention, Batch, Intervention, Memory, Model, Output, State, Step, Trace
-from regard.dropout import dropout
-from regard.models.embedding import Embeddings
-from regard.models.recurrent import Stack, reorder, reversal, uniform_linear
-from regard.products import PRODUCTS, Products, step_products
+from regard.config.settings import LuongSettings
+from regard.models.contract import Batch, Model, Output, State, Step
+from regard.nn.attention import Attend, make_score, make_window
+from regard.nn.attention.intervention import Intervention
+from regard.nn.attention.memory import Memory
+from regard.nn.attention.trace import Attention, Trace
+from regard.nn.cells import Stack, reorder, reversal, uniform_linear
+from regard.nn.dropout import dropout
+from regard.nn.embedding import Embeddings
+from regard.nn.products import PRODUCTS, Products, step_products
 
 
 class Luong(Model):

@@ -24,12 +24,14 @@ from collections.abc import Callable
 import torch
 from torch import Tensor, nn
 
-from regard.config import Seq2SeqSettings
-from regard.contract import Batch, Intervention, Memory, Model, Output, State, Step
-from regard.dropout import dropout
-from regard.models.embedding import Embeddings
-from regard.models.recurrent import Cell, Stack, between, maxout, reorder, reversal, uniform_linear
-from regard.products import PRODUCTS, Products, step_products
+from regard.config.settings import Seq2SeqSettings
+from regard.models.contract import Batch, Model, Output, State, Step
+from regard.nn.attention.intervention import Intervention
+from regard.nn.attention.memory import Memory
+from regard.nn.cells import Cell, Stack, between, maxout, reorder, reversal, uniform_linear
+from regard.nn.dropout import dropout
+from regard.nn.embedding import Embeddings
+from regard.nn.products import PRODUCTS, Products, step_products
 
 
 class Seq2Seq(Model):

@@ -36,16 +36,19 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from regard.attention.multihead import Heads, MultiHead, Seen
-from regard.config import TransformerSettings
-from regard.contract import Attention, Batch, Intervention, Kind, Memory, Model, Output, State, Step
-from regard.dropout import add_dropped, dropout
-from regard.models.cache import Cache
-from regard.models.embedding import Embeddings
-from regard.packed import Linear
-from regard.padding import Rows
+from regard.config.settings import TransformerSettings
+from regard.models.contract import Batch, Model, Output, State, Step
+from regard.nn.attention.intervention import Intervention, Kind
+from regard.nn.attention.memory import Memory
+from regard.nn.attention.multihead import Heads, MultiHead, Seen
+from regard.nn.attention.trace import Attention
+from regard.nn.cache import Cache
+from regard.nn.dropout import add_dropped, dropout
+from regard.nn.embedding import Embeddings
+from regard.nn.linear import Linear
+from regard.nn.ragged import Rows
 
-BOS, PAD = 2, 0  # as in regard.text.tokenizer
+BOS, PAD = 2, 0  # as in regard.data.text.tokenizer
 
 QUIET = 0.5
 """How large the matrices begin, as a share of Glorot's uniform weights and of word vectors of unit length.

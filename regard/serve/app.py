@@ -26,7 +26,7 @@ from regard.serve.queue import TranslationQueue
 from regard.serve.service import Service
 from regard.serve.settings import ServeSettings
 
-STATIC = Path(__file__).parent / "static"
+STATIC = Path(__file__).parent.parent / "look" / "page"
 
 _DESCRIPTION = "Translations, LibreTranslate's way, and a look inside the models that make them."
 

@@ -10,13 +10,13 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 
-from regard.contract import Intervention
+from regard.data.images.image_set import decode_image
+from regard.data.images.pixels import as_pixels
 from regard.errors import ConfigError, NoAttention
-from regard.vision.captioner import Captioner
-from regard.vision.classifier import Classifier
-from regard.vision.images import decode_image
-from regard.vision.pixels import as_pixels
-from regard.vision.record import classification_record
+from regard.inference.captioner import Captioner
+from regard.inference.classifier import Classifier
+from regard.look.classification_record import classification_record
+from regard.nn.attention.intervention import Intervention
 
 Sample = Literal["scenes", "two-ears"]
 """Images that we can draw ourselves, for those who have none at hand."""

@@ -12,6 +12,9 @@ from fastapi import APIRouter, Query, Request
 from fastapi.responses import Response
 from PIL import Image
 
+from regard.data.images.image_set import TooManyPixels
+from regard.data.toy.scenes import scenes
+from regard.data.toy.two_ears import two_ears
 from regard.errors import RegardError
 from regard.serve.errors import ApiError
 from regard.serve.guard import IMAGE_PATH
@@ -19,9 +22,6 @@ from regard.serve.image_models import ImageQuestion, Sample, ServedImageModel
 from regard.serve.libre import errors
 from regard.serve.own import MOST_EDITS, LookRecord, PieceId, Place
 from regard.serve.service import Service
-from regard.vision.images import TooManyPixels
-from regard.vision.scenes import scenes
-from regard.vision.two_ears import two_ears
 
 MOST_SEEDS = 2**31
 

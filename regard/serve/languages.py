@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from regard.text.tokenizer import Tokenizer
+    from regard.data.text.tokenizer import Tokenizer
 
 UNKNOWN = "und"
 """The code of a language that nobody has named (BCP 47: undetermined)."""

@@ -6,14 +6,14 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from regard.config.classification import RECIPES
 from regard.errors import ConfigError
-from regard.folder import model_kind, read_table
+from regard.inference.captioner import Captioner
+from regard.inference.classifier import Classifier
+from regard.inference.translator import Translator
 from regard.serve.image_models import ServedCaptioner, ServedClassifier, ServedImageModel
 from regard.serve.languages import Languages, languages_of, parse_pair
-from regard.translator import Translator
-from regard.vision.captioner import Captioner
-from regard.vision.classifier import Classifier
-from regard.vision.config import RECIPES
+from regard.storage.folder import model_kind, read_table
 
 
 @dataclass(frozen=True)

@@ -11,9 +11,9 @@ from fastapi import APIRouter, Request
 from fastapi.responses import Response, StreamingResponse
 from pydantic import BaseModel, ConfigDict, Field
 
-from regard.config import MODEL_SETTINGS
-from regard.contract import Edit, Intervention
+from regard.config.settings import MODEL_SETTINGS
 from regard.errors import RegardError
+from regard.nn.attention.intervention import Edit, Intervention
 from regard.serve.errors import ApiError
 from regard.serve.image_models import ServedImageModel
 from regard.serve.languages import UNKNOWN

@@ -23,12 +23,12 @@ from typing import Any, TypeVar
 
 import torch
 
+from regard.inference.translation import Translation
 from regard.serve.errors import ApiError
 from regard.serve.metrics import Metrics
 from regard.serve.models import ServedModel
 from regard.serve.sentences import LONGEST_SENTENCE
 from regard.serve.settings import ServeSettings
-from regard.translation import Translation
 
 Result = TypeVar("Result")
 

@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 
 from fastapi import Request
 
+from regard.inference.translation import Translation
 from regard.serve.errors import ApiError, ClientGone
 from regard.serve.guard import Keys, Pace
 from regard.serve.metrics import Metrics
@@ -16,7 +17,6 @@ from regard.serve.models import ServedModel, ServedModels
 from regard.serve.queue import TranslationQueue
 from regard.serve.sentences import Document, Links
 from regard.serve.settings import ServeSettings
-from regard.translation import Translation
 
 Result = TypeVar("Result")
 

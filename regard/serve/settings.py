@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pydantic import Field
 
-from regard.config import Settings
+from regard.config.settings import Settings
 
 
 class ServeSettings(Settings):

@@ -8,13 +8,13 @@ from dataclasses import dataclass
 
 import torch
 
-from regard.search.decoding import Decoding, Request
-from regard.search.penalties import length_penalty
+from regard.data.text.batches import source_batch
+from regard.data.text.tokenizer import BOS, EOS, PAD
+from regard.decoding.decoding import Decoding, Request
+from regard.decoding.penalties import length_penalty
+from regard.inference.translation import one_line
+from regard.inference.translator import Translator
 from regard.serve.sentences import split_text
-from regard.text.batches import source_batch
-from regard.text.tokenizer import BOS, EOS, PAD
-from regard.translation import one_line
-from regard.translator import Translator
 
 
 @dataclass(frozen=True)

@@ -6,22 +6,21 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
-from regard.config import Recipe
-from regard.contract import MakeModel, Model
-from regard.device import usable_device
+from regard.config.settings import Recipe
+from regard.data.text.sources import Given, Tokenizers, check_valid_is_there, is_toy, open_text, own_valid
 from regard.errors import ConfigError
-from regard.folder import Folder
-from regard.process import tune_process
-from regard.training.data import Given, Tokenizers, check_valid_is_there, is_toy, open_text, own_valid
+from regard.inference.translator import Translator
+from regard.models.contract import MakeModel, Model
+from regard.process import tune_process, usable_device
+from regard.storage.folder import Folder
 from regard.training.dry_run import DryRun, measure
 from regard.training.interrupt import Interrupted
 from regard.training.prepare import Prepared, load_prepared, prepare, save_prepared
 from regard.training.progress import Reporter, check_tensorboard, choose_reporter
 from regard.training.session import Session, own_random_numbers
 from regard.training.start import FilePath, check_out, choose_recipe, start_model
-from regard.training.text_task import TextTask, batch_plan, translator_of
+from regard.training.tasks.translation import TextTask, batch_plan, translator_of
 from regard.training.watch import Watched, check_sentences, load_sentences, save_sentences
-from regard.translator import Translator
 
 __all__ = ["DryRun", "Given", "Interrupted", "MakeModel", "dry_run", "train"]
 

@@ -25,8 +25,8 @@ from torch import Tensor, nn
 from torch.optim import Optimizer
 
 from regard.errors import ModelFolderError
-from regard.files import sync_folder, write_json, write_tensors
-from regard.folder import load_tensors, model_tensors, read_json, read_tensors
+from regard.storage.files import sync_folder, write_json, write_tensors
+from regard.storage.folder import load_tensors, model_tensors, read_json, read_tensors
 
 _NAME = re.compile(r"checkpoint-(\d{8})")
 _SEPARATOR = "|"  # between a parameter's name and the name of its optimizer state

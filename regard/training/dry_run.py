@@ -11,9 +11,9 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from regard.config import TrainingSettings, duration_seconds
-from regard.contract import Batch, Model
-from regard.text.batches import BatchPlan
+from regard.config.settings import TrainingSettings, duration_seconds
+from regard.data.text.batches import BatchPlan
+from regard.models.contract import Batch, Model
 from regard.training.loop import add_gradient, updates_asked
 from regard.training.optimizer import build_optimizer, clip
 from regard.training.prepare import Prepared

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from typing import Any
 
-from regard.folder import load_tensors
+from regard.storage.folder import load_tensors
 from regard.training.checkpoint import average
 from regard.training.loop import Run, stop_if_asked
 from regard.training.progress import duration, qualities

@@ -12,9 +12,9 @@ import numpy as np
 import torch
 from torch.optim import Optimizer
 
-from regard.config import LoopSettings, TrainingSettings, duration_seconds
-from regard.contract import Batch, Model, Output, Predictor
+from regard.config.settings import LoopSettings, TrainingSettings, duration_seconds
 from regard.errors import TrainingError
+from regard.models.contract import Batch, Model, Output, Predictor
 from regard.process import Machine
 from regard.training.checkpoint import Checkpoints, Snapshot, State
 from regard.training.interrupt import Interrupted, Interrupts

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from regard.contract import NOWHERE, Batch, Output, Predictor
+from regard.models.contract import NOWHERE, Batch, Output, Predictor
 
 CHUNK_ELEMENTS = 1 << 23  # logits held at once: 32 MB in float32
 LEAST_WEIGHT = 1e-9  # of attention, for its logarithm

@@ -6,7 +6,7 @@ import torch
 from torch import nn
 from torch.optim import SGD, Adam, AdamW, Optimizer
 
-from regard.config import LoopSettings
+from regard.config.settings import LoopSettings
 
 
 def build_optimizer(model: nn.Module, settings: LoopSettings) -> Optimizer:

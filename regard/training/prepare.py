@@ -18,17 +18,12 @@ from typing import Any
 import numpy as np
 
 from regard import __version__
-from regard.config import Recipe
-from regard.contract import NOWHERE
-from regard.errors import ModelFolderError
-from regard.evaluation.overlap import Fingerprint, load_fingerprint, save_fingerprint
-from regard.files import write_bytes, write_json
-from regard.folder import JOINT, SOURCE, TARGET, read_json
-from regard.recipe import check_recipe
-from regard.text.aligner import align
-from regard.text.corpus import EncodedCorpus, Ids, Pair
-from regard.text.tokenizer import Tokenizer
-from regard.training.data import (
+from regard.config.recipes import check_recipe
+from regard.config.settings import Recipe
+from regard.data.text.aligner import align
+from regard.data.text.corpus import EncodedCorpus, Ids, Pair
+from regard.data.text.overlap import Fingerprint, load_fingerprint, save_fingerprint
+from regard.data.text.sources import (
     Text,
     Tokenizers,
     encode,
@@ -39,6 +34,11 @@ from regard.training.data import (
     train_tokenizers,
     training_fingerprint,
 )
+from regard.data.text.tokenizer import Tokenizer
+from regard.errors import ModelFolderError
+from regard.models.contract import NOWHERE
+from regard.storage.files import write_bytes, write_json
+from regard.storage.folder import JOINT, SOURCE, TARGET, read_json
 from regard.training.progress import Reporter
 
 RUN = "run.json"

@@ -18,7 +18,7 @@ from rich.progress import BarColumn, Progress, ProgressColumn, Task, TextColumn
 from rich.text import Text
 
 from regard.errors import ConfigError
-from regard.files import write_bytes
+from regard.storage.files import write_bytes
 from regard.training.checkpoint import State
 from regard.training.task import Measured
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from regard.config import LoopSettings, TrainingSettings
+from regard.config.settings import LoopSettings, TrainingSettings
 
 # The first updates are slower (memory is fetched, kernels are chosen), so the speed is measured after them.
 MEASURE_FROM = 5

@@ -14,11 +14,11 @@ from typing import TypeVar
 import torch
 from torch.optim import Optimizer
 
-from regard.config import LoopSettings
-from regard.contract import Predictor
+from regard.config.settings import LoopSettings
 from regard.errors import ModelFolderError, TrainingError
-from regard.folder import METRICS, holds_model, read_json, remove_all
+from regard.models.contract import Predictor
 from regard.process import this_machine
+from regard.storage.folder import METRICS, holds_model, read_json, remove_all
 from regard.training.checkpoint import Checkpoints, State
 from regard.training.finish import choose_weights, farewell, training_metrics
 from regard.training.interrupt import Interrupts

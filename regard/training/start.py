@@ -8,14 +8,14 @@ from pathlib import Path
 
 import torch
 
-from regard.config import Recipe
-from regard.contract import MakeModel, Model, Predictor
+from regard.config.recipes import load_recipe, with_overrides
+from regard.config.settings import Recipe
+from regard.data.text.vectors import read_vectors
 from regard.errors import ConfigError, ContractError, ModelFolderError
 from regard.evaluation.forced import why_no_alignment
-from regard.folder import Folder, holds_model, load_tensors, read_folder
 from regard.models import build_model
-from regard.recipe import load_recipe, with_overrides
-from regard.text.vectors import read_vectors
+from regard.models.contract import MakeModel, Model, Predictor
+from regard.storage.folder import Folder, holds_model, load_tensors, read_folder
 from regard.training.loop import seed_of
 from regard.training.prepare import RUN, Prepared
 from regard.training.progress import Reporter
@@ -81,7 +81,7 @@ def build(prepared: Prepared, model: MakeModel | None) -> Model:
         return build_model(prepared.recipe.model, source, target)
     built = model if isinstance(model, Model) else model(source, target)
     if not isinstance(built, Model):
-        raise ContractError(f"{type(built).__name__} is no regard.contract.Model: derive it from that class.")
+        raise ContractError(f"{type(built).__name__} is no regard.models.contract.Model: derive it from that class.")
     if built.vocabulary_size != target:
         raise ContractError(
             f"the model has {built.vocabulary_size} output words, the target vocabulary {target}: pass "

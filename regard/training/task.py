@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, Protocol, Self, TypeVa
 
 import torch
 
-from regard.config import AnyRecipe, LoopSettings
-from regard.contract import Batch, Predictor
+from regard.config.settings import AnyRecipe, LoopSettings
+from regard.models.contract import Batch, Predictor
 
 if TYPE_CHECKING:
     from regard.training.loop import Run

@@ -9,15 +9,15 @@ from typing import Any, Literal
 
 import torch
 
-from regard.config import SearchSettings, TrainingSettings
-from regard.contract import Model
+from regard.config.settings import SearchSettings, TrainingSettings
+from regard.data.text.batches import BatchPlan, source_batch
+from regard.data.text.corpus import EncodedCorpus, Pair
+from regard.data.text.sources import Tokenizers, spread
+from regard.data.text.tokenizer import BOS, EOS
+from regard.decoding import search
 from regard.errors import TrainingError
 from regard.evaluation.scores import corpus_scores, perplexity
-from regard.search import search
-from regard.text.batches import BatchPlan, source_batch
-from regard.text.corpus import EncodedCorpus, Pair
-from regard.text.tokenizer import BOS, EOS
-from regard.training.data import Tokenizers, spread
+from regard.models.contract import Model
 from regard.training.loss import likelihood
 
 SENTENCES_TOGETHER = 128

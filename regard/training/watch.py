@@ -6,11 +6,11 @@ import json
 from collections.abc import Sequence
 from pathlib import Path
 
-from regard.config import SearchSettings
+from regard.config.settings import SearchSettings
 from regard.errors import ConfigError, ModelFolderError
-from regard.files import write_bytes
+from regard.inference.translator import Translator
 from regard.look.record import Look
-from regard.translator import Translator
+from regard.storage.files import write_bytes
 
 SENTENCES = "watch.json"  # in OUT/training
 Watched = str | tuple[str, str]

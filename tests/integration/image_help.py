@@ -13,16 +13,16 @@ import torch
 from PIL import Image
 from serve_help import Running, running_models
 
+from regard.config.captioning import CaptionRecipe
+from regard.config.classification import ClassifierRecipe
+from regard.data.text.tokenizer import Tokenizer
+from regard.inference.captioner import Captioner
+from regard.inference.classifier import Classifier
+from regard.models.image_classifier import Network
+from regard.models.show_attend_tell import ShowAttendTell
 from regard.serve.image_models import ServedCaptioner, ServedClassifier, ServedImageModel
 from regard.serve.models import ServedModels
 from regard.serve.settings import ServeSettings
-from regard.text.tokenizer import Tokenizer
-from regard.vision.caption_config import CaptionRecipe
-from regard.vision.captioner import Captioner
-from regard.vision.classifier import Classifier
-from regard.vision.config import ClassifierRecipe
-from regard.vision.network import Network
-from regard.vision.show_attend_tell import ShowAttendTell
 
 CAPTIONS = ["a small red circle left of a blue square", "a white star above a green heart"] * 3
 CLASSES = ("9", "<b>cat</b>", "10")  # names that a page could take for numbers, or for markup

@@ -11,15 +11,15 @@ import pytest
 import torch
 from torch import nn
 
-from regard.config import Recipe, SearchSettings, TextSettings, TrainingSettings, TransformerSettings
-from regard.contract import Batch
-from regard.folder import model_tensors, write_folder
+from regard.config.settings import Recipe, SearchSettings, TextSettings, TrainingSettings, TransformerSettings
+from regard.data.text.batches import collate
+from regard.data.text.sentencepiece import NORMAL, SentencePiece
+from regard.data.text.tokenizer import Tokenizer
+from regard.data.toy import toy_corpus
+from regard.inference.translator import Translator
 from regard.models import build_model
-from regard.text.batches import collate
-from regard.text.sentencepiece import NORMAL, SentencePiece
-from regard.text.tokenizer import Tokenizer
-from regard.text.toy import toy_corpus
-from regard.translator import Translator
+from regard.models.contract import Batch
+from regard.storage.folder import model_tensors, write_folder
 
 PAIRS = [(pair.source, pair.target) for pair in toy_corpus("phrases", "en-de").generate("train", 400, seed=0)]
 LINES = [source for source, _ in PAIRS[:8]]

@@ -15,7 +15,7 @@ import uvicorn
 from playwright.sync_api import sync_playwright
 
 import regard
-from regard.recipe import check_recipe
+from regard.config.recipes import check_recipe
 from regard.serve.app import build_app
 from regard.serve.image_models import ServedImageModel
 from regard.serve.languages import Languages

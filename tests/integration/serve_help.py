@@ -12,17 +12,17 @@ from typing import Any
 
 import torch
 
+from regard.config.recipes import check_recipe
+from regard.data.text.tokenizer import Tokenizer
+from regard.decoding.settings import Search
+from regard.inference.translation import Translation
+from regard.inference.translator import Translator
 from regard.models import build_model
-from regard.recipe import check_recipe
-from regard.search.settings import Search
 from regard.serve.app import build_app
 from regard.serve.languages import Languages
 from regard.serve.models import ServedModel, ServedModels
 from regard.serve.server import build_server, listen
 from regard.serve.settings import ServeSettings
-from regard.text.tokenizer import Tokenizer
-from regard.translation import Translation
-from regard.translator import Translator
 
 ENGLISH = ["the small house", "a green tree stands here", "the cat saw a small dog", "here is the house"] * 3
 GERMAN = ["das kleine haus", "ein grüner baum steht hier", "die katze sah einen kleinen hund", "hier ist das haus"] * 3

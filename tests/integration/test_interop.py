@@ -12,11 +12,11 @@ from training_help import recipe
 
 import regard
 from regard.cli import main
-from regard.contract import Batch
-from regard.folder import model_tensors, read_folder
-from regard.text.batches import collate
-from regard.text.tokenizer import BOS, EOS, PAD
-from regard.translator import Translator
+from regard.data.text.batches import collate
+from regard.data.text.tokenizer import BOS, EOS, PAD
+from regard.inference.translator import Translator
+from regard.models.contract import Batch
+from regard.storage.folder import model_tensors, read_folder
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # of other tools
 
@@ -167,7 +167,7 @@ def test_onnx_gives_the_same_numbers(
 
 
 def test_word_vectors_go_out_and_come_in(translators: dict[str, tuple[Path, Translator]], tmp_path: Path) -> None:
-    from regard.text.vectors import read_vectors
+    from regard.data.text.vectors import read_vectors
 
     folder, translator = translators["two vocabularies"]
     for side in ("source", "target"):
@@ -310,7 +310,7 @@ def test_training_uses_a_tokenizer_from_elsewhere(tmp_path: Path, capsys: pytest
     (tmp_path / "joint.model").write_bytes(sentencepiece_model([line for pair in PAIRS for line in pair], 150))
     table = recipe("transformer", {"tie_embeddings": "all"}, joint=True, updates=2).model_dump(mode="json")
     table["text"]["source_tokenizer"] = str(tmp_path / "joint.model")
-    from regard.recipe import check_recipe
+    from regard.config.recipes import check_recipe
 
     regard.train(check_recipe(table, "test"), train=PAIRS[:40], valid=PAIRS[:4], out=tmp_path / "m", progress=False)
     (tmp_path / "joint.model").unlink()

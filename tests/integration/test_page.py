@@ -13,7 +13,7 @@ from page_help import MARKUP, SENTENCE, serving
 from playwright.sync_api import expect
 
 import regard
-from regard.contract import Edit, Intervention
+from regard.nn.attention.intervention import Edit, Intervention
 
 Open = Callable[..., Any]
 expect.set_options(timeout=20_000)  # a busy machine is not a failure

@@ -12,8 +12,8 @@ from page_help import MARKUP, SENTENCE
 from PIL import Image
 
 from regard.errors import DataError
-from regard.look.html import PAGE, notebook_html, render_html
 from regard.look.record import Look
+from regard.look.views.html import PAGE, notebook_html, render_html
 
 SCRIPT = "one </script><script>document.title='taken'</script> two"
 

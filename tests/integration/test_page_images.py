@@ -16,7 +16,7 @@ from PIL import Image
 from playwright.sync_api import expect
 from serve_help import tiny
 
-from regard.contract import Intervention
+from regard.nn.attention.intervention import Intervention
 
 Open = Callable[..., Any]
 expect.set_options(timeout=20_000)

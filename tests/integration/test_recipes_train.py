@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from regard.cli import main
-from regard.recipe import load_recipe, recipe_names
-from regard.text.toy import toy_corpus
+from regard.config.recipes import load_recipe, recipe_names
+from regard.data.toy import toy_corpus
 
 SMALL = [
     "model.hidden_size=16",

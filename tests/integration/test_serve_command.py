@@ -18,7 +18,7 @@ import pytest
 from serve_help import tiny
 
 from regard.cli import main
-from regard.folder import model_tensors, write_folder
+from regard.storage.folder import model_tensors, write_folder
 
 
 @pytest.fixture(scope="module")

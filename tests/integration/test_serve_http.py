@@ -14,12 +14,12 @@ import numpy as np
 import pytest
 from serve_help import GERMAN, Running, running, served, tiny
 
+from regard.data.text.tokenizer import Token
+from regard.inference.translation import Translation
 from regard.serve.guard import SECURITY_HEADERS
 from regard.serve.models import ServedModel
 from regard.serve.settings import ServeSettings
 from regard.serve.stream import stream_text
-from regard.text.tokenizer import Token
-from regard.translation import Translation
 
 SMALL = ServeSettings(max_characters=200, max_texts=4, max_queue=4, max_slow_seconds=0.5)
 

@@ -17,13 +17,13 @@ from image_help import CLASSES, bomb, image_models, picture, seeing, send, tiny_
 from PIL import Image
 from serve_help import Running, running_models, served, tiny
 
-from regard.contract import Intervention
 from regard.errors import ConfigError
+from regard.inference.captioner_folder import write_captioner
 from regard.look.record import Look
+from regard.nn.attention.intervention import Intervention
 from regard.serve.image_models import ServedCaptioner, ServedClassifier
 from regard.serve.models import ServedModels, load_models
 from regard.serve.settings import ServeSettings
-from regard.vision.caption_folder import write_captioner
 
 SMALL = ServeSettings(max_image_bytes=20_000, max_image_pixels=10_000, max_images=2, max_slow_seconds=1)
 

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from training_help import pairs, recipe
 
-from regard.config import Recipe
+from regard.config.settings import Recipe
 from regard.errors import ConfigError, ModelFolderError
 from regard.training import Interrupted, train
 from regard.training import loop as loop_module

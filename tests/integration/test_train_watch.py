@@ -13,7 +13,7 @@ from regard.cli import main
 from regard.errors import ConfigError, DataError
 from regard.look.maps import Choice
 from regard.look.moments import WATCH, read_moments, watched_look
-from regard.look.over_time import moment_maps, over_time_table, spread
+from regard.look.views.over_time import moment_maps, over_time_table, spread
 from regard.training import loop as loop_module
 from regard.training import train
 

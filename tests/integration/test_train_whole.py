@@ -14,16 +14,18 @@ from safetensors.torch import load_file
 from torch import Tensor
 from training_help import pairs, recipe
 
-from regard import files
 from regard.cli import main
-from regard.contract import Intervention, Memory, Model, Output, State, Step
+from regard.config.recipes import load_recipe, recipe_names
+from regard.data.text.corpus import Pair
 from regard.errors import ConfigError, ContractError, ModelFolderError, TrainingError
+from regard.inference.translator import Translator
 from regard.models import build_model
-from regard.recipe import load_recipe, recipe_names
-from regard.text.corpus import Pair
+from regard.models.contract import Model, Output, State, Step
+from regard.nn.attention.intervention import Intervention
+from regard.nn.attention.memory import Memory
+from regard.storage import files
 from regard.training import dry_run, loop, train
 from regard.training.session import only_training_in
-from regard.translator import Translator
 
 TRAIN, VALID = pairs(150), pairs(15, seed=1)
 SET = [

@@ -3,8 +3,8 @@
 import random
 from typing import Any
 
-from regard.config import Recipe
-from regard.recipe import check_recipe
+from regard.config.recipes import check_recipe
+from regard.config.settings import Recipe
 
 SIZES: dict[str, dict[str, Any]] = {
     "seq2seq": {"layers": 1},

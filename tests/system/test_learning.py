@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 import regard
-from regard.config import Recipe
-from regard.recipe import check_recipe
-from regard.text.toy import AlignedPair, toy_corpus
-from regard.translator import Translator
+from regard.config.recipes import check_recipe
+from regard.config.settings import Recipe
+from regard.data.toy import AlignedPair, toy_corpus
+from regard.inference.translator import Translator
 
 pytestmark = pytest.mark.slow
 

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 import regard
+from regard.config.recipes import check_recipe
+from regard.data.toy import toy_corpus
 from regard.evaluation.scores import corpus_scores
-from regard.recipe import check_recipe
-from regard.text.toy import toy_corpus
 
 pytestmark = pytest.mark.slow
 

@@ -6,11 +6,11 @@ from typing import Any
 
 import torch
 
+from regard.config.recipes import check_recipe
+from regard.data.text.tokenizer import Tokenizer
+from regard.inference.translator import Translator
 from regard.look.record import About, Dimensions, Heads, Look, Matrix, Piece, Side
 from regard.models import build_model
-from regard.recipe import check_recipe
-from regard.text.tokenizer import Tokenizer
-from regard.translator import Translator
 
 LINES = ["the small house", "a green tree stands here", "the cat saw a small dog", "작은 고양이"] * 3
 

@@ -19,9 +19,9 @@ from benchmarks.same_weights import Choice, Driver
 from benchmarks.side import BATCHES, BEAM, GREEDY, Job, Setting, lone
 from benchmarks.text import Text, cut_into_pieces, digest, peer_piece, read
 from benchmarks.tokenise import tokenised
-from regard.config import Recipe, TextSettings
-from regard.recipe import check_recipe
-from regard.text.tokenizer import Tokenizer
+from regard.config.recipes import check_recipe
+from regard.config.settings import Recipe, TextSettings
+from regard.data.text.tokenizer import Tokenizer
 
 
 def regards(kind: str) -> Recipe:

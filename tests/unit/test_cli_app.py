@@ -33,7 +33,7 @@ def error_line(capsys) -> str:
     "code",
     [
         "import regard",
-        "import regard.config, regard.recipe, regard.errors, regard.cli",
+        "import regard.config.settings, regard.config.recipes, regard.errors, regard.cli",
         "from regard.cli import main; main(['--help'])",
         *(f"from regard.cli import main; main([{name!r}, '--help'])" for name in app.COMMANDS),
     ],

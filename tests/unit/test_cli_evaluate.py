@@ -7,11 +7,11 @@ import pytest
 import torch
 
 from regard.cli import main
-from regard.evaluation.overlap import fingerprint
-from regard.folder import model_tensors, write_folder
+from regard.config.recipes import check_recipe
+from regard.data.text.overlap import fingerprint
+from regard.data.text.tokenizer import Tokenizer
 from regard.models import build_model
-from regard.recipe import check_recipe
-from regard.text.tokenizer import Tokenizer
+from regard.storage.folder import model_tensors, write_folder
 
 SOURCES = ["the cat sees a dog", "a dog", "", "the dog sees the cat"]
 TARGETS = ["le chat voit un chien", "un chien", "", "le chien voit le chat"]

@@ -4,8 +4,9 @@ import tomllib
 
 import pytest
 
-from regard import config, recipe
 from regard.cli import main
+from regard.config import recipes as recipe
+from regard.config import settings as config
 
 
 def test_models_lists_every_model_with_paper_and_score(capsys):

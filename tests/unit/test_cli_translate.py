@@ -14,11 +14,11 @@ import pytest
 import torch
 
 from regard.cli import main
-from regard.folder import model_tensors, write_folder
+from regard.config.recipes import check_recipe
+from regard.data.text.tokenizer import Tokenizer
+from regard.inference.translator import Translator
 from regard.models import build_model
-from regard.recipe import check_recipe
-from regard.text.tokenizer import Tokenizer
-from regard.translator import Translator
+from regard.storage.folder import model_tensors, write_folder
 
 LINES = ["the small house", "a green tree stands here", "the cat saw a small dog", "here is the house"] * 3
 

@@ -8,8 +8,8 @@ from types import ModuleType
 import pytest
 
 import regard
+from regard.data.toy import toy_corpus
 from regard.errors import ModelFolderError
-from regard.text.toy import toy_corpus
 
 DOCS = Path(__file__).parents[2] / "docs"
 EXAMPLES = {"extend-score.md": "own_score", "extend-model.md": "own_model"}

@@ -7,18 +7,19 @@ import pytest
 import torch
 from torch.nn import functional
 
-from regard.config import SearchSettings
-from regard.contract import Memory, Model, State, Step
+from regard.config.recipes import check_recipe
+from regard.config.settings import SearchSettings
+from regard.data.text.corpus import Pair
+from regard.data.text.overlap import fingerprint
+from regard.data.text.tokenizer import Tokenizer
 from regard.errors import ConfigError, DataError, NoAttention
 from regard.evaluation.alignment import GoldLinks
 from regard.evaluation.forced import force_references, why_no_alignment
-from regard.evaluation.overlap import fingerprint
 from regard.evaluation.report import evaluate
 from regard.evaluation.text_report import render
-from regard.recipe import check_recipe
-from regard.text.corpus import Pair
-from regard.text.tokenizer import Tokenizer
-from regard.translator import Translator
+from regard.inference.translator import Translator
+from regard.models.contract import Model, State, Step
+from regard.nn.attention.memory import Memory
 
 SOURCES = ["the cat sees a dog", "a dog", "", "the dog sees the cat and the cat sees the dog"]
 

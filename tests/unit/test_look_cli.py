@@ -10,11 +10,11 @@ import torch
 from rich.cells import cell_len
 
 from regard.cli import main
-from regard.folder import model_tensors, write_folder
+from regard.config.recipes import check_recipe
+from regard.data.text.tokenizer import Tokenizer
 from regard.look.record import Look
 from regard.models import build_model
-from regard.recipe import check_recipe
-from regard.text.tokenizer import Tokenizer
+from regard.storage.folder import model_tensors, write_folder
 
 LINES = ["the small house", "a green tree stands here", "the cat saw a small dog", "작은 고양이"] * 3
 

@@ -11,13 +11,13 @@ import numpy as np
 import pytest
 from look_help import translator_of
 
-from regard.config import SearchSettings
-from regard.contract import Edit, Intervention
+from regard.config.settings import SearchSettings
+from regard.data.text.tokenizer import EOS, PAD
 from regard.errors import ConfigError, DataError
+from regard.inference.translation import Translation
+from regard.inference.translator import Translator
 from regard.look.record import Look
-from regard.text.tokenizer import EOS, PAD
-from regard.translation import Translation
-from regard.translator import Translator
+from regard.nn.attention.intervention import Edit, Intervention
 
 SENTENCE, REFERENCE = "the cat saw a tree", "작은 고양이 here"
 KINDS: list[dict[str, Any]] = [

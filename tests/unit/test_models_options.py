@@ -7,7 +7,7 @@ from typing import get_args
 import pytest
 import torch
 
-from regard.config import (
+from regard.config.settings import (
     BahdanauSettings,
     GnmtSettings,
     LuongSettings,
@@ -18,10 +18,11 @@ from regard.config import (
     TransformerSettings,
     WindowName,
 )
-from regard.contract import Batch, Edit, Intervention, Model
 from regard.errors import ConfigError
 from regard.models import MODELS, build_model
-from regard.testing import check_contract
+from regard.models.check import check_contract
+from regard.models.contract import Batch, Model
+from regard.nn.attention.intervention import Edit, Intervention
 
 E, D, V = 6, 8, 11
 SIZES = {"embedding_size": E, "hidden_size": D}

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 import torch
 
-from regard.config import BahdanauSettings, GnmtSettings, LuongSettings, ModelConfig, Seq2SeqSettings
-from regard.contract import Batch, Model
+from regard.config.settings import BahdanauSettings, GnmtSettings, LuongSettings, ModelConfig, Seq2SeqSettings
 from regard.models import build_model
+from regard.models.contract import Batch, Model
 
 E, D, A, L = 4, 6, 5, 3
 SOURCE_VOCABULARY, TARGET_VOCABULARY = 9, 10

@@ -3,8 +3,7 @@
 import pytest
 import torch
 
-from regard.attention.multihead import MultiHead
-from regard.config import (
+from regard.config.settings import (
     BahdanauSettings,
     GnmtSettings,
     LuongSettings,
@@ -12,10 +11,11 @@ from regard.config import (
     Seq2SeqSettings,
     TransformerSettings,
 )
-from regard.contract import Batch
 from regard.models import build_model
+from regard.models.contract import Batch
 from regard.models.paths import paths
-from regard.models.sequence import GruSequence, LstmSequence
+from regard.nn.attention.multihead import MultiHead
+from regard.nn.rnn_kernels import GruSequence, LstmSequence
 
 SIZES = {"embedding_size": 8, "hidden_size": 8}
 MODELS: list[ModelConfig] = [

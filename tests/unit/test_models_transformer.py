@@ -7,17 +7,18 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from regard.attention.multihead import SHORT, Heads, MultiHead
-from regard.config import TransformerSettings
-from regard.contract import Batch, Edit, Intervention, Model, State, join_steps
-from regard.dropout import add_dropped, dropout, noise
+from regard.config.recipes import check_recipe
+from regard.config.settings import TransformerSettings
+from regard.decoding import search
 from regard.errors import ConfigError
 from regard.models import build_model
-from regard.models.cache import FIRST_CAPACITY, Cache
+from regard.models.contract import Batch, Model, State, join_steps
 from regard.models.transformer import Transformer, position_table
-from regard.padding import Rows
-from regard.recipe import check_recipe
-from regard.search import search
+from regard.nn.attention.intervention import Edit, Intervention
+from regard.nn.attention.multihead import SHORT, Heads, MultiHead
+from regard.nn.cache import FIRST_CAPACITY, Cache
+from regard.nn.dropout import add_dropped, dropout, noise
+from regard.nn.ragged import Rows
 
 D, H, F, V = 8, 2, 12, 11
 SIZES = {"hidden_size": D, "heads": H, "feedforward_size": F, "encoder_layers": 2, "decoder_layers": 3}
@@ -335,7 +336,7 @@ def test_joined_steps_of_a_growing_look_back_are_padded_with_zeros():
 @pytest.mark.parametrize("beam", [1, 3])
 def test_search_records_the_attention_that_forward_gives(beam: int):
     """Reordered caches and sentences that leave do not change what a hypothesis looked at."""
-    from regard.config import SearchSettings
+    from regard.config.settings import SearchSettings
 
     model, batch = build(norm="pre"), make_batch()
     settings = SearchSettings(beam=beam, max_length_ratio=1.0, max_length_extra=4)

@@ -7,7 +7,9 @@ from pathlib import Path
 import pytest
 
 from regard.cli.serve import read_keys
-from regard.config import TextSettings
+from regard.config.settings import TextSettings
+from regard.data.text.tokenizer import Tokenizer
+from regard.data.toy import toy_corpus
 from regard.errors import ConfigError
 from regard.serve.errors import ApiError
 from regard.serve.guard import Guard, Keys, Pace
@@ -15,8 +17,6 @@ from regard.serve.languages import Languages, detect, languages_of, name_of, par
 from regard.serve.metrics import Metrics
 from regard.serve.models import ServedModel, ServedModels, load_models
 from regard.serve.settings import ServeSettings
-from regard.text.tokenizer import Tokenizer
-from regard.text.toy import toy_corpus
 
 
 def trained_on(text: str) -> dict[str, object]:

@@ -10,12 +10,12 @@ import pytest
 import torch
 from torch.optim import Optimizer
 
-from regard import files
-from regard.config import BahdanauSettings, TrainingSettings
-from regard.contract import Model
+from regard.config.settings import BahdanauSettings, TrainingSettings
 from regard.errors import ModelFolderError
-from regard.folder import model_tensors
 from regard.models import build_model
+from regard.models.contract import Model
+from regard.storage import files
+from regard.storage.folder import model_tensors
 from regard.training import checkpoint as checkpoint_module
 from regard.training.checkpoint import Checkpoints, Snapshot, State, average
 from regard.training.optimizer import build_optimizer

@@ -8,7 +8,9 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from regard.contract import Batch, Intervention, Memory, Model, Output, State, Step
+from regard.models.contract import Batch, Model, Output, State, Step
+from regard.nn.attention.intervention import Intervention
+from regard.nn.attention.memory import Memory
 from regard.training import loss as loss_module
 from regard.training.loop import with_own_words
 from regard.training.loss import backward, guided_loss, likelihood, predictions

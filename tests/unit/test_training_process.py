@@ -27,9 +27,8 @@ def test_threads_are_set_and_denormals_flushed() -> None:
 
 
 def test_importing_tunes_nothing() -> None:
-    code = (
-        "import torch, regard, regard.training, regard.translator; assert (torch.tensor([1e-38]) * 1e-5).item() != 0.0"
-    )
+    imports = "import torch, regard, regard.training, regard.inference.translator"
+    code = f"{imports}; assert (torch.tensor([1e-38]) * 1e-5).item() != 0.0"
     subprocess.run([sys.executable, "-c", code], check=True)
 
 

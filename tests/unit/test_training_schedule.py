@@ -4,7 +4,7 @@ from itertools import pairwise
 
 import pytest
 
-from regard.config import TrainingSettings
+from regard.config.settings import TrainingSettings
 from regard.training.checkpoint import Snapshot, State
 from regard.training.loop import note_gain, seed_of, updates_asked, worth_keeping
 from regard.training.schedule import learning_rate, sampling_share, updates_in_budget

@@ -1,0 +1,146 @@
+"""Recipes from files and tables: found by name, read, changed by `--set`, checked, and explained in one line.
+
+Like `regard.config.settings`, which says what a recipe holds, this file needs no torch.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, TypeVar, get_args
+
+from pydantic import BaseModel, ValidationError
+
+from regard.config.settings import AnyRecipe, Recipe, Settings
+from regard.errors import ConfigError, did_you_mean
+
+AnyKind = TypeVar("AnyKind", bound=AnyRecipe)
+
+
+def recipe_folder() -> Path:
+    """Where the recipes lie: inside the installed package, or beside it in a checkout."""
+    package = Path(__file__).parent.parent
+    installed = package / "recipes"
+    return installed if installed.is_dir() else package.parent / "recipes"
+
+
+def recipe_names(shelf: str = "") -> list[str]:
+    """The names of the recipes that come with Regard; those on images are on the shelf "vision"."""
+    return sorted(path.stem for path in (recipe_folder() / shelf).glob("*.toml"))
+
+
+def load_recipe(name: str | Path, overrides: Sequence[str] = ()) -> Recipe:
+    """The recipe of a name (`bahdanau`) or a file, with `table.key=value` overrides."""
+    table, path = read_recipe(name)
+    return check_as(Recipe, table, str(path), overrides)
+
+
+def read_recipe(name: str | Path, shelf: str = "") -> tuple[dict[str, Any], Path]:
+    """The unchecked table of a recipe by its name or file, and where it was found."""
+    path = _recipe_path(name, shelf)
+    try:
+        return tomllib.loads(path.read_text("utf-8")), path
+    except IsADirectoryError:
+        raise ConfigError(f"{path}: is a folder, not a recipe: name a .toml file.") from None
+    except UnicodeDecodeError as error:
+        raise ConfigError(f"{path}: is not UTF-8 text (byte {error.start}): a recipe is a TOML file.") from None
+    except tomllib.TOMLDecodeError as error:
+        raise ConfigError(f"{path}: is not valid TOML: {error}.") from None
+
+
+def check_recipe(table: dict[str, Any], where: str) -> Recipe:
+    """The recipe of a parsed table, or one line about the first thing that is wrong with it."""
+    return check_as(Recipe, table, where)
+
+
+def check_as(kind: type[AnyKind], table: dict[str, Any], where: str, overrides: Sequence[str] = ()) -> AnyKind:
+    """The recipe of this kind in a parsed table, with `table.key=value` overrides put into it."""
+    for override in overrides:
+        _override(table, override, kind)
+    try:
+        return kind.model_validate(table)
+    except ValidationError as error:
+        raise ConfigError(f"{where}: {explain(error, kind, table)}") from None
+
+
+def with_overrides(recipe: AnyKind, overrides: Sequence[str]) -> AnyKind:
+    """The recipe with `table.key=value` overrides applied."""
+    if not overrides:
+        return recipe
+    return check_as(type(recipe), recipe.model_dump(mode="json"), "--set", overrides)
+
+
+def explain(error: ValidationError, settings: type[BaseModel], table: dict[str, Any]) -> str:
+    """The first complaint of pydantic in one line: key, value, cause, remedy."""
+    first = error.errors(include_url=False)[0]
+    path = [str(part) for part in first["loc"]]
+    # pydantic names the chosen member of the [model] union as an extra part of the path
+    models = settings.models if issubclass(settings, AnyRecipe) else {}
+    if len(path) > 1 and path[0] == "model" and path[1] in models:
+        del path[1]
+    key = ".".join(path)
+    if first["type"] == "extra_forbidden":
+        known = _settings_at(path[:-1], settings, table).model_fields
+        return f"unknown key {key!r}: {did_you_mean(path[-1], known)}"
+    if first["type"] == "missing":
+        return f"the key {key!r} is missing: add it."
+    if first["type"] in ("union_tag_invalid", "union_tag_not_found"):
+        kind = table.get("model", {}).get("kind") if isinstance(table.get("model"), dict) else None
+        return f"model.kind = {kind!r} is no model: {did_you_mean(str(kind), models)}"
+    message = first["msg"].removeprefix("Value error, ")
+    message = message[0].lower() + message[1:] if message[:5] == "Input" else message
+    if first["type"] == "value_error":
+        return f"{key}: {message}." if key else f"{message}."
+    return f"{key} = {first['input']!r}: {message}."
+
+
+def _may_be_unset(path: list[str], table: dict[str, Any], recipe: type[AnyRecipe]) -> bool:
+    field = _settings_at(path[:-1], recipe, table).model_fields.get(path[-1])
+    return field is not None and type(None) in get_args(field.annotation)
+
+
+def _settings_at(path: list[str], settings: type[BaseModel], table: dict[str, Any]) -> type[BaseModel]:
+    """The settings of a table of the recipe; where there is no such table, those that it would stand in."""
+    for part in path:
+        if part == "model" and issubclass(settings, AnyRecipe):
+            model = table.get("model")
+            kind = model.get("kind", "") if isinstance(model, dict) else ""
+            settings = settings.models.get(kind, Settings)
+            continue
+        if part not in settings.model_fields:
+            break
+        annotation = settings.model_fields[part].annotation
+        choices = [annotation, *get_args(annotation)]
+        settings = next(choice for choice in choices if isinstance(choice, type) and issubclass(choice, BaseModel))
+    return settings
+
+
+def _recipe_path(name: str | Path, shelf: str = "") -> Path:
+    path = Path(name)
+    if path.exists():
+        return path
+    folder = recipe_folder() / shelf
+    shipped = folder / f"{path.stem if path.parent.name in ('', folder.name) else path}.toml"
+    if path.suffix in ("", ".toml") and shipped.exists():
+        return shipped
+    raise ConfigError(f"{name}: there is no such recipe or file: {did_you_mean(path.stem, recipe_names(shelf))}")
+
+
+def _override(table: dict[str, Any], override: str, recipe: type[AnyRecipe]) -> None:
+    key, equals, text = override.partition("=")
+    parts = key.strip().split(".")
+    if not equals or not all(parts):
+        raise ConfigError(f"--set {override}: write it as table.key=value, such as training.learning_rate=3e-4.")
+    try:
+        value = tomllib.loads(f"value = {text.strip()}")["value"]
+    except tomllib.TOMLDecodeError:
+        value = text.strip()  # a bare word is a string
+    whole = table
+    for part in parts[:-1]:
+        inner = table.setdefault(part, {})
+        if not isinstance(inner, dict):
+            raise ConfigError(f"--set {override}: {part!r} is a value, not a table.")
+        table = inner
+    # TOML has no null: `none` unsets what may be unset, and is a word where it is one of the choices.
+    table[parts[-1]] = None if value == "none" and _may_be_unset(parts, whole, recipe) else value

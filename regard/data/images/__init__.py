@@ -1,0 +1,1 @@
+"""Images: reading them strictly, sets of them with labels or captions."""

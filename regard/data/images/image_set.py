@@ -1,0 +1,294 @@
+"""Labelled images, read strictly: IDX files, folders of pictures by class, or the embedded set.
+
+What a user may name:
+
+    fashion-mnist/            train-images-idx3-ubyte, train-labels-idx1-ubyte and t10k-…, also .gz (MNIST's names)
+    flowers/                  train/CLASS/*.png, and valid/ and test/ alike; or CLASS/*.png without splits
+    toy:two-ears[:COUNT]      the embedded set
+
+PNG and JPEG. A picture's size is read from its first bytes and checked before anything is decoded, so that a small file
+which claims to be huge costs nothing. All images of a set must have one size and be all grey or all colour, unless the
+recipe says which size and channels to bring them to.
+"""
+
+from __future__ import annotations
+
+import gzip
+import math
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import BinaryIO, Literal
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from PIL import Image, ImageOps, UnidentifiedImageError
+from torch import Tensor
+
+from regard.errors import DataError
+
+Split = Literal["train", "valid", "test"]
+SPLITS: tuple[Split, ...] = ("train", "valid", "test")
+MAX_PIXELS = 50_000_000  # of one picture: 7,000 x 7,000, beyond any camera that a small network is for
+MAX_BYTES = 8 << 30  # of a whole set in memory
+IDX_NAMES: dict[Split, str] = {"train": "train", "valid": "valid", "test": "t10k"}  # the third is MNIST's name
+SUFFIXES = (".png", ".jpg", ".jpeg")
+COLOURS = {1: "grey", 3: "colour"}
+
+
+@dataclass(frozen=True)
+class ImageSet:
+    """Images of one size with their classes."""
+
+    images: npt.NDArray[np.uint8]  # (N, C, H, W)
+    labels: npt.NDArray[np.int64]  # (N,)
+    classes: tuple[str, ...]
+
+    def __len__(self) -> int:
+        return len(self.labels)
+
+    @property
+    def shape(self) -> tuple[int, int, int]:
+        """C, H, W."""
+        channels, height, width = self.images.shape[1:]
+        return channels, height, width
+
+    def select(self, chosen: npt.NDArray[np.int64]) -> ImageSet:
+        """Those images alone."""
+        return ImageSet(self.images[chosen], self.labels[chosen], self.classes)
+
+
+def describe(shape: Sequence[int]) -> str:
+    """A shape (C, H, W) in words."""
+    channels, height, width = shape
+    return f"{height} x {width} pixels, {COLOURS.get(channels, f'{channels} channels')}"
+
+
+class TooManyPixels(DataError):  # noqa: N818  (it reads as what it is)
+    """A picture that claims to be larger than it may be."""
+
+
+# --- one picture --------------------------------------------------------------------------------------------------
+
+
+def read_image(
+    path: str | Path, channels: int | None = None, size: int | None = None, *, convert: bool = False
+) -> Tensor:
+    """The bytes (C, H, W) of a PNG or JPEG file; transparency is laid on white, palettes become colours.
+
+    `channels` (1 or 3) refuses a grey image where colour is wanted and the reverse, unless it may `convert`. `size`
+    stretches it to size x size.
+    """
+    with open(path, "rb") as file:
+        return decode_image(file, str(path), channels, size, convert=convert)
+
+
+def decode_image(
+    file: BinaryIO,
+    name: str,
+    channels: int | None = None,
+    size: int | None = None,
+    *,
+    convert: bool = False,
+    most: int = MAX_PIXELS,
+) -> Tensor:
+    """The same of an open file, which errors call by its name; more than `most` pixels are refused undecoded."""
+    try:
+        with warnings.catch_warnings():
+            # A warning of Pillow's is a doubt about the file: it counts as an error, for one image or a million.
+            warnings.filterwarnings("error", module=r"PIL\.")
+            return _decode(file, name, channels, size, convert, most)
+    except DataError:
+        raise
+    except UnidentifiedImageError:
+        raise DataError(f"{name}: is no PNG or JPEG image: take it out, or save it again as one.") from None
+    except (Image.DecompressionBombWarning, Image.DecompressionBombError):
+        raise TooManyPixels(f"{name}: claims to have more than {most:,} pixels: make it smaller.") from None
+    except Exception as error:  # the decoders raise whatever a damaged file leads them to
+        if isinstance(error, OSError) and error.errno is not None:
+            raise  # the file itself cannot be read
+        reason = " ".join(str(error).split())[:100]
+        raise DataError(f"{name}: is damaged ({reason}): take it out, or save it again.") from None
+
+
+def _decode(file: BinaryIO, name: str, channels: int | None, size: int | None, convert: bool, most: int) -> Tensor:
+    with Image.open(file, formats=("PNG", "JPEG")) as opened:
+        width, height = opened.size
+        if width * height > most:
+            raise Image.DecompressionBombError
+        picture = _plain(opened)
+    found = 1 if picture.mode == "L" else 3
+    if channels is not None and found != channels:
+        if not convert:
+            raise DataError(
+                f"{name}: is a {COLOURS[found]} image, and {COLOURS[channels]} is needed: "
+                f"convert it, or choose a set that is all {COLOURS[channels]}."
+            )
+        picture = picture.convert("L" if channels == 1 else "RGB")
+    if size is not None and picture.size != (size, size):
+        picture = picture.resize((size, size), Image.Resampling.BILINEAR)
+    pixels = np.array(picture)
+    planes = pixels[None] if pixels.ndim == 2 else pixels.transpose(2, 0, 1)
+    return torch.from_numpy(np.ascontiguousarray(planes))
+
+
+def _plain(picture: Image.Image) -> Image.Image:
+    """Grey (L) or colour (RGB), as the picture itself is, upright, without transparency."""
+    picture = ImageOps.exif_transpose(picture)
+    if picture.mode.startswith("I"):  # 16 bits a pixel, which Pillow would cut rather than scale
+        values = np.asarray(picture, dtype=np.float64) / 257
+        return Image.fromarray(values.round().clip(0, 255).astype(np.uint8))
+    mode = "L" if picture.mode in ("1", "L", "LA") else "RGB"
+    if "A" in picture.getbands() or "transparency" in picture.info:
+        picture = picture.convert("RGBA")
+        picture = Image.alpha_composite(Image.new("RGBA", picture.size, "white"), picture)
+    return picture.convert(mode)
+
+
+# --- a set --------------------------------------------------------------------------------------------------------
+
+
+def read_images(
+    data: str | Path,
+    split: Split,
+    *,
+    channels: int | None = None,
+    size: int | None = None,
+    classes: Sequence[str] = (),
+) -> ImageSet | None:
+    """One split of what a user names, or None where it has no such split."""
+    if str(data).startswith("toy:"):
+        from regard.data.toy.two_ears import embedded
+
+        return embedded(str(data), split)
+    folder = Path(data)
+    if not folder.is_dir():
+        kind = "is a file" if folder.exists() else "there is no such folder"
+        raise DataError(f"{folder}: {kind}: give a folder of IDX files or of pictures by class, or toy:two-ears.")
+    if _idx_file(folder, "train", "images-idx3") or _idx_file(folder, "test", "images-idx3"):
+        return _read_idx(folder, split, classes)
+    return _read_folder(folder, split, channels, size)
+
+
+def check_set(images: ImageSet, where: str | Path) -> ImageSet:
+    """The set, if something can be learned from it."""
+    if not len(images):
+        raise DataError(f"{where}: holds no images: give some.")
+    seen = np.unique(images.labels)
+    if len(seen) < 2:
+        raise DataError(
+            f"{where}: all {len(images):,} images are of one class ({images.classes[int(seen[0])]}), so there is "
+            "nothing to tell apart: add another class."
+        )
+    return images
+
+
+# IDX, the format of MNIST: two zero bytes, the type of the numbers, how many dimensions, then each as 4 bytes.
+
+
+def _idx_file(folder: Path, split: Split, what: str) -> Path | None:
+    names = [f"{IDX_NAMES[split]}-{what}-ubyte{suffix}" for suffix in ("", ".gz")]
+    return next((folder / name for name in names if (folder / name).exists()), None)
+
+
+def _read_idx(folder: Path, split: Split, classes: Sequence[str]) -> ImageSet | None:
+    path, label_path = _idx_file(folder, split, "images-idx3"), _idx_file(folder, split, "labels-idx1")
+    if path is None:
+        return None
+    if label_path is None:
+        raise DataError(f"{folder}: {path.name} has no labels beside it: add {IDX_NAMES[split]}-labels-idx1-ubyte.")
+    images, labels = read_idx(path, 3), read_idx(label_path, 1).astype(np.int64)
+    if len(images) != len(labels):
+        raise DataError(
+            f"{label_path}: has {len(labels):,} labels for the {len(images):,} images of {path.name}: "
+            "the two do not belong together."
+        )
+    highest = int(labels.max(initial=0))
+    names = tuple(classes) or tuple(str(number) for number in range(highest + 1))
+    if highest >= len(names):
+        raise DataError(
+            f"{label_path}: has the class {highest}, but images.classes names only {len(names)}: name the others too."
+        )
+    return check_set(ImageSet(images[:, None], labels, names), path)
+
+
+def read_idx(path: Path, dimensions: int) -> npt.NDArray[np.uint8]:
+    """An IDX file of bytes with so many dimensions, plain or gzip."""
+    with open(path, "rb") as raw:
+        packed = raw.read(2) == b"\x1f\x8b"
+    try:
+        with gzip.open(path, "rb") if packed else open(path, "rb") as file:
+            header = file.read(4 + 4 * dimensions)
+            if len(header) < 4 + 4 * dimensions or header[:4] != bytes((0, 0, 8, dimensions)):
+                raise DataError(f"{path}: is no IDX file of bytes with {dimensions} dimensions: give MNIST's format.")
+            shape = [int.from_bytes(header[start : start + 4]) for start in range(4, len(header), 4)]
+            expected = math.prod(shape)
+            _check_bytes(expected, path)
+            content = file.read(expected + 1)
+    except (EOFError, gzip.BadGzipFile, OSError) as error:
+        if isinstance(error, OSError) and error.errno is not None:
+            raise
+        raise DataError(f"{path}: is damaged or cut short ({error}): get it again.") from None
+    if len(content) != expected:
+        amount = "more" if len(content) > expected else f"only {len(content):,}"
+        raise DataError(f"{path}: says it has {expected:,} bytes of data, and has {amount}: get it again.")
+    return np.frombuffer(content, np.uint8).reshape(shape)
+
+
+def _check_bytes(count: int, where: Path) -> None:
+    if count > MAX_BYTES:
+        raise DataError(f"{where}: would take {count / 2**30:,.0f} GB of memory: give fewer or smaller images.")
+
+
+# Folders: one for each class.
+
+
+def _read_folder(folder: Path, split: Split, channels: int | None, size: int | None) -> ImageSet | None:
+    if (folder / "train").is_dir():
+        where, names = folder / split, _class_names(folder / "train")
+    else:
+        where, names = folder, _class_names(folder)
+        if split != "train":
+            return None
+    if not where.is_dir():
+        return None
+    unknown = sorted(set(_class_names(where)) - set(names))
+    if unknown:
+        raise DataError(f"{where / unknown[0]}: this class is not in {folder / 'train'}: add it there, or take it out.")
+    if not names:
+        raise DataError(f"{folder}: holds neither IDX files nor a folder for each class: see `regard vision train -h`.")
+    found = [(path, label) for label, name in enumerate(names) for path in _pictures(where / name)]
+    if not found:
+        raise DataError(f"{where}: its folders hold no PNG or JPEG images: add some.")
+    return check_set(_read_pictures(found, names, channels, size), where)
+
+
+def _class_names(folder: Path) -> tuple[str, ...]:
+    return tuple(sorted(path.name for path in folder.iterdir() if path.is_dir() and not path.name.startswith(".")))
+
+
+def _pictures(folder: Path) -> list[Path]:
+    if not folder.is_dir():
+        return []
+    return sorted(path for path in folder.iterdir() if path.suffix.lower() in SUFFIXES)
+
+
+def _read_pictures(
+    found: Sequence[tuple[Path, int]], names: tuple[str, ...], channels: int | None, size: int | None
+) -> ImageSet:
+    first_path, _ = found[0]
+    first = read_image(first_path, channels, size, convert=channels is not None)
+    _check_bytes(first.numel() * len(found), first_path.parent.parent)
+    images = np.empty((len(found), *first.shape), np.uint8)
+    for row, (path, _) in enumerate(found):
+        image = read_image(path, channels, size, convert=channels is not None)
+        if image.shape != first.shape:
+            remedy = "images.size" if image.shape[1:] != first.shape[1:] else "images.channels"
+            raise DataError(
+                f"{path}: is {describe(image.shape)}, while {first_path} is {describe(first.shape)}: make them alike, "
+                f"or set {remedy} in the recipe to bring all to one."
+            )
+        images[row] = image.numpy()
+    return ImageSet(images, np.array([label for _, label in found], np.int64), names)

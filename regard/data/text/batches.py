@@ -1,0 +1,155 @@
+"""Batches of sentence pairs of similar length, bounded by tokens.
+
+A plan depends on (seed, epoch) and the corpus alone, so that a resumed training meets the same batches. Pairs are
+sorted by target length with some noise, the sorted row is cut into strips, each strip is sorted by source length (up,
+then down), and the row is cut into batches: both sides of a batch are then of similar length.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor
+
+from regard.data.text.corpus import EncodedCorpus, Ids
+from regard.data.text.tokenizer import BOS, PAD
+from regard.models.contract import NOWHERE, Batch
+
+NOISE = 1.0  # tokens by which a length may look longer while sorting: batches then differ between epochs
+
+Lengths = npt.NDArray[np.int32]
+
+
+class BatchPlan:
+    """Which pairs are trained on together, epoch by epoch."""
+
+    def __init__(
+        self,
+        corpus: EncodedCorpus,
+        *,
+        batch_tokens: int,
+        batch_sentences: int | None = None,
+        seed: int,
+        shuffle: bool = True,
+        guide: Ids | None = None,
+    ) -> None:
+        self.corpus = corpus
+        self.batch_tokens = batch_tokens
+        self.batch_sentences = batch_sentences
+        self.seed = seed
+        self.shuffle = shuffle
+        self.guide = guide  # for each target token of the corpus the source position to look at, or NOWHERE
+
+    def epoch(self, number: int) -> list[npt.NDArray[np.int64]]:
+        """The pairs of each batch; neither side has more than `batch_tokens` tokens, padding included.
+
+        A pair that is longer than that has a batch of its own. Without shuffling, the batches go from short to long.
+        """
+        generator = np.random.Generator(np.random.PCG64([self.seed, number])) if self.shuffle else None
+        return plan_batches(
+            self.corpus.source_lengths,
+            self.corpus.target_lengths,
+            self.batch_tokens,
+            self.batch_sentences,
+            generator,
+        )
+
+    def batch(self, indices: npt.NDArray[np.int64]) -> Batch:
+        """The tensors of these pairs."""
+        offsets = self.corpus.target.offsets
+        source, source_mask = gather(self.corpus.source.ids, self.corpus.source.offsets, indices)
+        target, target_mask = gather(self.corpus.target.ids, offsets, indices)
+        batch = _batch(source, source_mask, target, target_mask, tuple(int(index) for index in indices))
+        return batch if self.guide is None else replace(batch, guide=gather(self.guide, offsets, indices, NOWHERE)[0])
+
+
+def plan_batches(
+    source_lengths: Lengths,
+    target_lengths: Lengths,
+    batch_tokens: int,
+    batch_sentences: int | None = None,
+    generator: np.random.Generator | None = None,
+) -> list[npt.NDArray[np.int64]]:
+    """Indices of the pairs in each batch; shuffled when there is a generator to do it."""
+    longer = np.maximum(source_lengths, target_lengths)
+    batches = max(1, int(longer.sum(dtype=np.int64)) // batch_tokens)
+    order = _order(source_lengths, target_lengths, batches, generator)
+    bounds = _cut(longer[order], batch_tokens, batch_sentences or len(order))
+    cut = np.split(order, bounds[1:-1])
+    if generator is None:
+        return cut
+    return [cut[place] for place in generator.permutation(len(cut))]
+
+
+def _order(
+    source_lengths: Lengths, target_lengths: Lengths, batches: int, generator: np.random.Generator | None
+) -> npt.NDArray[np.int64]:
+    """All pairs, neighbours alike in both lengths."""
+    count = len(source_lengths)
+    source, target = source_lengths.astype(np.float32), target_lengths.astype(np.float32)
+    if generator is not None:
+        # a fraction of a token shuffles the pairs of equal length; more lets neighbours mix
+        source += generator.random(count, dtype=np.float32) * NOISE
+        target += generator.random(count, dtype=np.float32) * NOISE
+    rank = np.empty(count, np.int64)
+    rank[np.argsort(target, kind="stable")] = np.arange(count)
+    strips = max(1, min(count, round(2 * batches**0.5)))  # 2: the least padding on log-normal lengths
+    strip = rank * strips // count
+    downwards = strip % 2 == 1
+    return np.lexsort((np.where(downwards, -source, source), strip))
+
+
+def _cut(longer: Lengths, batch_tokens: int, batch_sentences: int) -> list[int]:
+    """Where batches begin in the ordered row, and its end; `longer` is the longer side of each pair."""
+    bounds = [0]
+    while bounds[-1] < len(longer):
+        begin = bounds[-1]
+        most = max(1, min(batch_sentences, batch_tokens // max(1, int(longer[begin]))))
+        padded = np.maximum.accumulate(longer[begin : begin + most]).astype(np.int64)
+        padded *= np.arange(1, len(padded) + 1)
+        bounds.append(begin + max(1, int(np.searchsorted(padded, batch_tokens, side="right"))))
+    return bounds
+
+
+# --- tensors ------------------------------------------------------------------------------------------------------
+
+
+def collate(sources: Sequence[Sequence[int]], targets: Sequence[Sequence[int]]) -> Batch:
+    """A batch of token ids that end with EOS."""
+    source, source_mask = source_batch(sources)
+    target, target_mask = source_batch(targets)
+    return _batch(source, source_mask, target, target_mask, ())
+
+
+def source_batch(sentences: Sequence[Sequence[int]]) -> tuple[Tensor, Tensor]:
+    """Token ids (B, S), padded, and their mask (B, S)."""
+    longest = max((len(sentence) for sentence in sentences), default=0)
+    ids = torch.full((len(sentences), longest), PAD, dtype=torch.long)
+    mask = torch.zeros(len(sentences), longest, dtype=torch.bool)
+    for row, sentence in enumerate(sentences):
+        ids[row, : len(sentence)] = torch.as_tensor(sentence, dtype=torch.long)
+        mask[row, : len(sentence)] = True
+    return ids, mask
+
+
+def gather(
+    flat: Ids, offsets: npt.NDArray[np.int64], indices: npt.NDArray[np.int64], padding: int = PAD
+) -> tuple[Tensor, Tensor]:
+    """The sentences `indices` of a side, (B, S) and mask (B, S), in one look into the mapped file."""
+    starts = np.asarray(offsets[indices])
+    lengths = np.asarray(offsets[indices + 1]) - starts
+    column = np.arange(lengths.max())
+    mask = column < lengths[:, None]  # (B, S)
+    ids = np.full(mask.shape, padding, np.int64)
+    ids[mask] = flat[(starts[:, None] + column)[mask]]
+    return torch.from_numpy(ids), torch.from_numpy(mask)
+
+
+def _batch(source: Tensor, source_mask: Tensor, target: Tensor, target_mask: Tensor, indices: tuple[int, ...]) -> Batch:
+    first = torch.full((target.size(0), 1), BOS, dtype=torch.long)
+    target_in = torch.cat([first, target[:, :-1]], 1).masked_fill(~target_mask, PAD)  # (B, T)
+    return Batch(source, source_mask, target_in, target, target_mask, indices)

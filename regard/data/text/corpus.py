@@ -1,0 +1,388 @@
+"""Parallel text: read strictly from files, and kept as token ids in memory-mapped arrays.
+
+Text files are UTF-8, plain or gzip (known by content, not by name). Lines end at "\\n" alone; a "\\r" before it is
+dropped, and so is a byte order mark at the very start. Anything else that is wrong is an error that names the file
+and the line.
+"""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import io
+import itertools
+import json
+import os
+import shutil
+import zlib
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import asdict, dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from regard.data.text.tokenizer import Tokenizer
+from regard.errors import DataError
+
+FORMAT = 1
+CHUNK = 4096  # pairs encoded together
+
+Ids = npt.NDArray[np.integer[Any]]
+
+
+@dataclass(frozen=True)
+class Pair:
+    """A sentence and its translation."""
+
+    source: str
+    target: str
+
+
+@dataclass(frozen=True)
+class Skipped:
+    """How many pairs a corpus left out, and how many it kept."""
+
+    empty: int
+    too_long: int
+    kept: int
+
+
+# --- reading text -------------------------------------------------------------------------------------------------
+
+
+def read_lines(path: Path | str) -> Iterator[str]:
+    """The lines of a UTF-8 file, plain or gzip."""
+    with _open(Path(path)) as stream:
+        number = 0
+        try:
+            for number, raw in enumerate(stream, 1):
+                yield _decode_line(raw, path, number)
+        except (EOFError, gzip.BadGzipFile, zlib.error) as error:
+            raise DataError(
+                f"{path}: the gzip file is damaged or cut short after line {number} ({error}). Get it again."
+            ) from error
+        except OSError as error:
+            raise DataError(f"{path}: reading failed after line {number} ({error.strerror}).") from error
+
+
+def read_pairs(source: Path | str, target: Path | str | None = None) -> Iterator[Pair]:
+    """The sentence pairs of two aligned files, or of one file with a tab between the sides."""
+    count = 0
+    for pair in _read_tabbed(source) if target is None else _read_aligned(source, target):
+        count += 1
+        yield pair
+    if not count:
+        files = str(source) if target is None else f"{source} and {target}"
+        raise DataError(f"{files}: no lines. Give files with at least one sentence pair.")
+
+
+def _read_aligned(source: Path | str, target: Path | str) -> Iterator[Pair]:
+    lines = itertools.zip_longest(read_lines(source), read_lines(target))
+    for number, (left, right) in enumerate(lines, 1):
+        if left is None or right is None:
+            longer = number + sum(1 for _ in lines)
+            counts = (number - 1, longer) if left is None else (longer, number - 1)
+            raise DataError(
+                f"{source} has {counts[0]} lines but {target} has {counts[1]}: line n of one must translate "
+                "line n of the other. Align the files first."
+            )
+        yield Pair(left, right)
+
+
+def _read_tabbed(path: Path | str) -> Iterator[Pair]:
+    for number, line in enumerate(read_lines(path), 1):
+        sides = line.split("\t")
+        if len(sides) != 2:
+            raise DataError(
+                f"{path}:{number}: {len(sides) - 1} tabs where exactly one must separate source and target. "
+                "Mend the line, or give two files."
+            )
+        yield Pair(sides[0], sides[1])
+
+
+def _open(path: Path) -> io.BufferedReader | gzip.GzipFile:
+    """The file's bytes, unpacked where they are gzip."""
+    if path.is_dir():
+        raise DataError(f"{path}: this is a directory. Name a text file in it.")
+    try:
+        plain = path.open("rb")
+    except FileNotFoundError as error:
+        raise DataError(f"{path}: no such file. Check the path.") from error
+    except OSError as error:
+        raise DataError(f"{path}: cannot be opened ({error.strerror}).") from error
+    assert isinstance(plain, io.BufferedReader)
+    if plain.peek(2)[:2] == b"\x1f\x8b":
+        return _Unzipped(plain)
+    if path.suffix == ".gz" and plain.peek(1):
+        plain.close()
+        raise DataError(f"{path}: its name ends in .gz but it is not a gzip file. Rename it or get it again.")
+    return plain
+
+
+class _Unzipped(gzip.GzipFile):
+    """A gzip stream that closes the file below it."""
+
+    def __init__(self, plain: io.BufferedReader) -> None:
+        super().__init__(fileobj=plain)
+        self._plain = plain
+
+    def close(self) -> None:
+        super().close()
+        self._plain.close()
+
+
+def _decode_line(raw: bytes, path: Path | str, number: int) -> str:
+    raw = raw.removesuffix(b"\n").removesuffix(b"\r")
+    if number == 1:
+        raw = raw.removeprefix(b"\xef\xbb\xbf")
+    try:
+        return raw.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise DataError(
+            f"{path}:{number}: byte 0x{raw[error.start]:02x} at position {error.start + 1} is not UTF-8. "
+            "Convert the file, for example with iconv -t UTF-8."
+        ) from error
+
+
+# --- token ids on disk --------------------------------------------------------------------------------------------
+
+
+class EncodedCorpus:
+    """Sentence pairs as token ids, memory-mapped: however large the corpus, little of it is in memory.
+
+    A folder of `source.ids`, `target.ids` (all sentences end to end, EOS after each), `source.offsets`,
+    `target.offsets` (where sentence i begins; one more than there are pairs) and `corpus.json`.
+    """
+
+    def __init__(self, folder: Path, source: Side, target: Side, skipped: Skipped, fingerprint: str) -> None:
+        self.folder = folder
+        self.skipped = skipped
+        self.fingerprint = fingerprint
+        self.source = source
+        self.target = target
+
+    @classmethod
+    def build(
+        cls,
+        pairs: Iterable[Pair],
+        source: Tokenizer,
+        target: Tokenizer,
+        folder: Path,
+        max_length: int,
+        on_progress: Callable[[int], None] | None = None,
+    ) -> EncodedCorpus:
+        """Encode all pairs; `on_progress` hears how many were read. The folder appears whole or not at all.
+
+        Pairs with a blank side, or with more than `max_length` tokens on one (EOS counted), are left out.
+        """
+        if folder.exists() and not (folder / "corpus.json").exists():
+            raise DataError(f"{folder}: exists and is not an encoded corpus. Remove it or choose another folder.")
+        partial = folder.with_name(f".{folder.name}.{os.getpid()}.partial")
+        shutil.rmtree(partial, ignore_errors=True)
+        try:
+            partial.mkdir(parents=True)
+            _write(pairs, source, target, partial, max_length, on_progress)
+            shutil.rmtree(folder, ignore_errors=True)
+            partial.rename(folder)
+            _sync_folder(folder.parent)
+        except OSError as error:
+            raise DataError(
+                f"{folder}: the encoded corpus cannot be written ({error.strerror}). Make room or choose another place."
+            ) from error
+        finally:
+            shutil.rmtree(partial, ignore_errors=True)
+        return cls.open(folder)
+
+    @classmethod
+    def open(cls, folder: Path) -> EncodedCorpus:
+        """Map the corpus that `build` wrote."""
+        try:
+            about = json.loads((folder / "corpus.json").read_text(encoding="utf-8"))
+            if about["format"] != FORMAT:
+                raise ValueError(f"format {about['format']}, not {FORMAT}")
+            skipped = Skipped(**about["skipped"])
+            sides = [
+                Side.open(folder, name, about[name]["type"], about[name]["tokens"], skipped.kept)
+                for name in ("source", "target")
+            ]
+            return cls(folder, sides[0], sides[1], skipped, str(about["fingerprint"]))
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            raise DataError(
+                f"{folder}: the encoded corpus is missing or damaged ({error}). Remove the folder and train again."
+            ) from error
+
+    def __len__(self) -> int:
+        return self.skipped.kept
+
+    def source_ids(self, index: int) -> Ids:
+        """The source tokens of pair `index`, EOS included."""
+        return self.source.sentence(index)
+
+    def target_ids(self, index: int) -> Ids:
+        """The target tokens of pair `index`, EOS included."""
+        return self.target.sentence(index)
+
+    @property
+    def source_lengths(self) -> npt.NDArray[np.int32]:
+        """(pairs,) tokens of each source, EOS included."""
+        return self.source.lengths
+
+    @property
+    def target_lengths(self) -> npt.NDArray[np.int32]:
+        """(pairs,) tokens of each target, EOS included."""
+        return self.target.lengths
+
+
+@dataclass(frozen=True)
+class Side:
+    """One language of an encoded corpus."""
+
+    ids: Ids  # (tokens,)
+    offsets: npt.NDArray[np.int64]  # (pairs + 1,)
+
+    @classmethod
+    def open(cls, folder: Path, name: str, type_name: str, tokens: int, pairs: int) -> Side:
+        """Map the files of a side, which must have the right size."""
+        if type_name not in ("uint16", "int32"):
+            raise ValueError(f"{type_name} ids")
+        for suffix, size in (("ids", tokens * np.dtype(type_name).itemsize), ("offsets", (pairs + 1) * 8)):
+            found = (folder / f"{name}.{suffix}").stat().st_size
+            if found != size:
+                raise ValueError(f"{name}.{suffix} has {found} bytes, not {size}")
+        ids = np.memmap(folder / f"{name}.ids", dtype=type_name, mode="r")
+        return cls(ids, np.memmap(folder / f"{name}.offsets", dtype=np.int64, mode="r"))
+
+    @classmethod
+    def of(cls, sentences: Sequence[Sequence[int]]) -> Side:
+        """A side that was never on disk; each sentence ends with EOS."""
+        offsets = np.cumsum([0, *map(len, sentences)], dtype=np.int64)
+        return cls(np.fromiter(itertools.chain.from_iterable(sentences), np.int64), offsets)
+
+    @cached_property
+    def lengths(self) -> npt.NDArray[np.int32]:
+        """(pairs,) tokens of each sentence, EOS included."""
+        return np.diff(self.offsets).astype(np.int32)
+
+    def sentence(self, index: int) -> Ids:
+        """The tokens of sentence `index`, EOS included."""
+        if not 0 <= index < len(self.offsets) - 1:
+            raise IndexError(f"pair {index} of {len(self.offsets) - 1}")
+        return self.ids[self.offsets[index] : self.offsets[index + 1]]
+
+
+class _SideWriter:
+    """Appends the sentences of one language to its files."""
+
+    def __init__(self, folder: Path, name: str, vocabulary_size: int) -> None:
+        self.type = np.dtype(np.uint16 if vocabulary_size <= 2**16 else np.int32)
+        self.tokens = 0
+        self.hash = hashlib.blake2b(digest_size=16)
+        self._ids = (folder / f"{name}.ids").open("wb")
+        self._offsets = (folder / f"{name}.offsets").open("wb")
+        self._offsets.write(np.zeros(1, np.int64).tobytes())
+
+    def append(self, sentences: list[list[int]]) -> None:
+        flat = np.fromiter(itertools.chain.from_iterable(sentences), dtype=self.type)
+        ends = self.tokens + np.cumsum([len(sentence) for sentence in sentences], dtype=np.int64)
+        self.tokens += len(flat)
+        self._ids.write(flat.tobytes())
+        self._offsets.write(ends.tobytes())
+        self.hash.update(flat.astype(np.int32).tobytes())  # each sentence ends with EOS: its bounds are hashed too
+
+    def close(self) -> None:
+        for stream in (self._ids, self._offsets):
+            stream.flush()
+            os.fsync(stream.fileno())
+            stream.close()
+
+
+Encoded = tuple[list[Pair], list[list[int]], list[list[int]], int]
+
+
+def _write(
+    pairs: Iterable[Pair],
+    source: Tokenizer,
+    target: Tokenizer,
+    folder: Path,
+    max_length: int,
+    on_progress: Callable[[int], None] | None,
+) -> None:
+    writers = _SideWriter(folder, "source", source.size), _SideWriter(folder, "target", target.size)
+    empty = too_long = kept = read = 0
+    try:
+        for whole, sources, targets, count in _encode(pairs, source, target):
+            short = [max(len(s), len(t)) <= max_length for s, t in zip(sources, targets, strict=True)]
+            writers[0].append(list(itertools.compress(sources, short)))
+            writers[1].append(list(itertools.compress(targets, short)))
+            read += count
+            empty += count - len(whole)
+            kept += sum(short)
+            too_long += len(whole) - sum(short)
+            if on_progress is not None:
+                on_progress(read)
+    finally:
+        for writer in writers:
+            writer.close()
+    _refuse_nothing(Skipped(empty, too_long, kept), max_length)
+    about = {
+        "format": FORMAT,
+        "skipped": asdict(Skipped(empty, too_long, kept)),
+        "fingerprint": writers[0].hash.hexdigest() + writers[1].hash.hexdigest(),
+        "source": {"type": writers[0].type.name, "tokens": writers[0].tokens},
+        "target": {"type": writers[1].type.name, "tokens": writers[1].tokens},
+    }
+    with (folder / "corpus.json").open("w", encoding="utf-8") as stream:
+        json.dump(about, stream, indent=1)
+        stream.flush()
+        os.fsync(stream.fileno())
+    _sync_folder(folder)
+
+
+def _encode(pairs: Iterable[Pair], source: Tokenizer, target: Tokenizer) -> Iterator[Encoded]:
+    """Chunks of encoded pairs in order, made by as many threads as there are cores and a few chunks ahead."""
+
+    def encode(chunk: list[Pair]) -> Encoded:
+        whole = [pair for pair in chunk if pair.source.strip() and pair.target.strip()]
+        sources = source.encode_many([pair.source for pair in whole])
+        return whole, sources, target.encode_many([pair.target for pair in whole]), len(chunk)
+
+    stream = iter(pairs)
+    threads = os.cpu_count() or 1
+    waiting: list[Future[Encoded]] = []
+    with ThreadPoolExecutor(threads) as pool:
+        while chunk := list(itertools.islice(stream, CHUNK)):
+            waiting.append(pool.submit(encode, chunk))
+            if len(waiting) > 2 * threads:
+                yield waiting.pop(0).result()
+        for future in waiting:
+            yield future.result()
+
+
+def _refuse_nothing(skipped: Skipped, max_length: int) -> None:
+    if skipped.kept:
+        return
+    if skipped.too_long:
+        raise DataError(
+            f"No pair is left to use: {skipped.too_long} have more than text.max_length = {max_length} tokens "
+            f"on a side and {skipped.empty} have a blank side. Raise text.max_length."
+        )
+    if skipped.empty:
+        raise DataError(
+            f"No pair is left to use: all {skipped.empty} have a blank side. Check that the files are the right ones."
+        )
+    raise DataError("No pairs at all. Give at least one sentence pair.")
+
+
+def _sync_folder(folder: Path) -> None:
+    """Make the names in a folder durable, where the system can."""
+    if os.name != "posix":
+        return
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)

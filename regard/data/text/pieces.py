@@ -1,0 +1,361 @@
+"""How each kind of tokenizer is trained and written down as a Hugging Face `tokenizer.json`.
+
+The file alone says everything: normaliser, splitting, pieces, the closing `</s>` and the decoder. Three things are
+ours. Training is deterministic: the same lines give the same file. A line in which the marker "▁", a special piece
+or a byte piece stands as plain text survives, because such text is escaped before the pieces are looked up. And the
+vocabulary always begins with `<pad> <unk> <s> </s>`.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+import re
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import tokenizers
+
+from regard.config.settings import TextSettings
+from regard.data.text.unigram import train_unigram
+from regard.errors import ConfigError, DataError
+
+SPECIAL_PIECES = ("<pad>", "<unk>", "<s>", "</s>")
+BYTE_PIECES = tuple(f"<0x{byte:02X}>" for byte in range(256))
+MARKER = "▁"  # stands for a space, as in SentencePiece
+
+# A Unicode non-character opens an escape; it cannot be confused, because it is escaped itself.
+ESCAPE = "\ufdd0"
+ESCAPES = {ESCAPE: ESCAPE + "\ufdd1", MARKER: ESCAPE + "\ufdd2", "<": ESCAPE + "\ufdd3"}
+LOOKS_SPECIAL = r"<(?=/?s>|pad>|unk>|0x[0-9A-F]{2}>)"
+
+# str.split() is the rule for words everywhere; these are its white-space characters.
+WHITE_SPACE = r"\t-\r\x1c-\x20\x{85}\x{a0}\x{1680}\x{2000}-\x{200a}\x{2028}\x{2029}\x{202f}\x{205f}\x{3000}"
+
+# No piece crosses a word, a number and its neighbour, or punctuation; an apostrophe stays with the letters before it.
+CHUNKS = "|".join(
+    (
+        rf"{MARKER}?[\p{{L}}\p{{M}}]+['’]?",
+        rf"{MARKER}?\p{{N}}+",
+        rf"{MARKER}?[^\p{{L}}\p{{M}}\p{{N}}{MARKER}{WHITE_SPACE}]+",
+        rf"[{MARKER}{WHITE_SPACE}]",
+    )
+)
+
+# Learning pieces from more lines than this changes them little and costs memory.
+SAMPLED_LINES = 1_000_000
+
+Json = dict[str, Any]
+
+
+def train_pieces(lines: Iterable[str], settings: TextSettings, size: int) -> Json:
+    """The `tokenizer.json` of a tokenizer with at most `size` pieces, learnt from the lines."""
+    sample = sample_lines(lines)
+    if not sample:
+        raise DataError("No text to learn a vocabulary from: every line is blank. Check the training files.")
+    kind = settings.tokenizer
+    if kind == "word":
+        model, decoder = _word_model(sample, settings, size), _joined_decoder(" ")
+    elif kind == "character":
+        model, decoder = _character_model(sample, settings, size), _joined_decoder("")
+    elif kind == "wordpiece":
+        model, decoder = _wordpiece_model(sample, settings, size), _wordpiece_decoder()
+    else:
+        model, decoder = _subword_model(sample, settings, size), _subword_decoder()
+    return {
+        "version": "1.0",
+        "truncation": None,
+        "padding": None,
+        "added_tokens": [added_token(number, piece) for number, piece in enumerate(SPECIAL_PIECES)],
+        "normalizer": _normalizer(kind, settings.lowercase),
+        "pre_tokenizer": _splitter(kind),
+        "post_processor": closing_eos(),
+        "decoder": decoder,
+        "model": model,
+    }
+
+
+def sample_lines(lines: Iterable[str], limit: int = SAMPLED_LINES) -> list[str]:
+    """The lines that are not blank, or an even sample of `limit` of them, the same one each time."""
+    chooser = random.Random(0)
+    kept: list[str] = []
+    seen = 0
+    for line in lines:
+        if not line.strip():
+            continue
+        seen += 1
+        if len(kept) < limit:
+            kept.append(without_surrogates(line))
+            continue
+        place = chooser.randrange(seen)
+        if place < limit:
+            kept[place] = without_surrogates(line)
+    return kept
+
+
+def without_surrogates(text: str) -> str:
+    """The text with each lone surrogate, which no UTF-8 can spell, replaced by U+FFFD."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return "".join("\ufffd" if "\ud800" <= character <= "\udfff" else character for character in text)
+    return text
+
+
+# --- the models ---------------------------------------------------------------------------------------------------
+
+
+def _subword_model(sample: list[str], settings: TextSettings, size: int) -> Json:
+    """BPE or unigram pieces, with the byte pieces in front where bytes are the fallback."""
+    reserved = [*SPECIAL_PIECES, *(BYTE_PIECES if settings.byte_fallback else ())]
+    room = _room(size, len(reserved), settings)
+    # Rare characters are spelt in bytes: half of the room is for whole pieces. Without bytes they would be unknown.
+    alphabet = _alphabet(sample, settings, max(1, room // 2 if settings.byte_fallback else room))
+    if settings.tokenizer == "bpe":
+        trained = _train_bpe(sample, settings, alphabet, room)
+        vocabulary = [*reserved, *(piece for piece in trained["vocab"] if piece not in SPECIAL_PIECES)]
+        return {
+            **trained,
+            "byte_fallback": settings.byte_fallback,
+            "vocab": {piece: number for number, piece in enumerate(vocabulary)},
+        }
+    # three times the pieces are proposed by BPE, and the unigram model chooses among them
+    proposed = _train_bpe(sample, settings, alphabet, 3 * room)["vocab"]
+    candidates = [piece for piece in proposed if piece not in SPECIAL_PIECES]
+    scored = train_unigram(_chunk_counts(sample, settings), candidates, room)
+    return {
+        "type": "Unigram",
+        "unk_id": 1,
+        "byte_fallback": settings.byte_fallback,
+        "vocab": [*([piece, 0.0] for piece in reserved), *([piece, score] for piece, score in scored)],
+    }
+
+
+def _wordpiece_model(sample: list[str], settings: TextSettings, size: int) -> Json:
+    """Pieces that start a word, and pieces marked `##` that go on; a word is cut by longest match.
+
+    The pieces are BPE's, learnt with the marker: `tokenizers`' own trainer gives another vocabulary on each run.
+    """
+    room = _room(size, len(SPECIAL_PIECES), settings)
+    alphabet = _alphabet(sample, settings, max(1, room // 3))  # each character may start a word or go on
+    pieces = [piece for piece in _train_bpe(sample, settings, alphabet, room)["vocab"] if piece not in SPECIAL_PIECES]
+    names = [*(name for c in alphabet if c != MARKER for name in (c, "##" + c))]
+    names += [piece[1:] if piece.startswith(MARKER) else "##" + piece for piece in pieces if piece != MARKER]
+    vocabulary = [*SPECIAL_PIECES, *list(dict.fromkeys(names))[:room]]
+    return {
+        "type": "WordPiece",
+        "unk_token": "<unk>",
+        "continuing_subword_prefix": "##",
+        "max_input_chars_per_word": 100,
+        "vocab": {piece: number for number, piece in enumerate(vocabulary)},
+    }
+
+
+def _word_model(sample: list[str], settings: TextSettings, size: int) -> Json:
+    """The most frequent white-space words."""
+    counts: Counter[str] = Counter()
+    for line in sample:
+        counts.update(escape(line.lower() if settings.lowercase else line).split())
+    return _word_level(counts, settings, size)
+
+
+def _character_model(sample: list[str], settings: TextSettings, size: int) -> Json:
+    """The most frequent characters, a space among them as the marker."""
+    return _word_level(_character_counts(sample, settings), settings, size)
+
+
+def _word_level(counts: Mapping[str, int], settings: TextSettings, size: int) -> Json:
+    room = _room(size, len(SPECIAL_PIECES), settings)
+    frequent = [entry for entry in _by_frequency(counts) if counts[entry] >= settings.min_frequency]
+    if not frequent:
+        raise ConfigError(
+            f"text.min_frequency = {settings.min_frequency}: nothing in the text occurs so often. "
+            "Set text.min_frequency=1, or give more text."
+        )
+    vocabulary = [*SPECIAL_PIECES, *frequent[:room]]
+    return {
+        "type": "WordLevel",
+        "unk_token": "<unk>",
+        "vocab": {piece: number for number, piece in enumerate(vocabulary)},
+    }
+
+
+def _room(size: int, reserved: int, settings: TextSettings) -> int:
+    """How many pieces may be learnt beside the reserved ones."""
+    if size <= reserved:
+        remedy = f"Set it to {reserved + 100} or more"
+        if reserved > len(SPECIAL_PIECES):
+            remedy += ", or set text.byte_fallback=false"
+        raise ConfigError(f"text.vocabulary_size = {size}: the special and byte pieces alone are {reserved}. {remedy}.")
+    return size - reserved
+
+
+# --- counting and merging -----------------------------------------------------------------------------------------
+
+
+def _by_frequency(counts: Mapping[str, int]) -> list[str]:
+    """The most frequent first; equals in the order of their characters, so that no hash decides."""
+    return sorted(counts, key=lambda entry: (-counts[entry], entry))
+
+
+def _character_counts(sample: list[str], settings: TextSettings) -> Counter[str]:
+    """How often each character occurs after normalisation, a space as the marker."""
+    raw: Counter[str] = Counter()
+    for line in sample:
+        raw.update(line)
+    counts: Counter[str] = Counter()
+    for character, count in raw.items():
+        if character in (MARKER, ESCAPE):
+            continue  # such text is escaped
+        for normal in character.lower() if settings.lowercase else character:
+            counts[MARKER if normal == " " else normal] += count
+    return counts
+
+
+def _alphabet(sample: list[str], settings: TextSettings, limit: int) -> list[str]:
+    """The single characters that become pieces: the marker, then the most frequent ones."""
+    counts = _character_counts(sample, settings)
+    frequent = [character for character in _by_frequency(counts) if counts[character] >= settings.min_frequency]
+    return [MARKER, *(character for character in frequent if character != MARKER)][:limit]
+
+
+def _train_bpe(sample: list[str], settings: TextSettings, alphabet: Sequence[str], room: int) -> Json:
+    """The BPE model in JSON: the special pieces, the alphabet, then the merges."""
+    scratch = _scratch(settings)
+    trainer = tokenizers.trainers.BpeTrainer(
+        vocab_size=room + len(SPECIAL_PIECES),
+        min_frequency=settings.min_frequency,
+        show_progress=False,
+        special_tokens=list(SPECIAL_PIECES),
+        # these win over all others, so the limit leaves exactly them: the trainer alone breaks ties by hash
+        initial_alphabet=list(alphabet),
+        limit_alphabet=len(alphabet),
+    )
+    scratch.train_from_iterator(sample, trainer)
+    model: Json = json.loads(scratch.to_str())["model"]
+    return model
+
+
+def _chunk_counts(sample: list[str], settings: TextSettings) -> Counter[str]:
+    """How often each chunk of text, which no piece crosses, occurs."""
+    scratch = _scratch(settings)
+    counts: Counter[str] = Counter()
+    normalizer, splitter = scratch.normalizer, scratch.pre_tokenizer
+    assert normalizer is not None
+    assert splitter is not None
+    words: Counter[str] = Counter()
+    for line in sample:
+        words.update(line.split(" "))
+    for word, count in words.items():
+        for chunk, _ in splitter.pre_tokenize_str(normalizer.normalize_str(word)):
+            counts[chunk] += count
+    return counts
+
+
+def _scratch(settings: TextSettings) -> tokenizers.Tokenizer:
+    """An untrained BPE tokenizer that normalises and splits as the trained one will."""
+    scratch: Json = {
+        "version": "1.0",
+        "added_tokens": [],
+        "normalizer": _normalizer("bpe", settings.lowercase),
+        "pre_tokenizer": _splitter("bpe"),
+        "post_processor": None,
+        "decoder": None,
+        "model": {"type": "BPE", "unk_token": "<unk>", "vocab": {}, "merges": []},
+    }
+    return tokenizers.Tokenizer.from_str(json.dumps(scratch))
+
+
+# --- the parts of tokenizer.json ----------------------------------------------------------------------------------
+
+
+def added_token(number: int, piece: str) -> Json:
+    flags = {"single_word": False, "lstrip": False, "rstrip": False, "normalized": False, "special": True}
+    return {"id": number, "content": piece, **flags}
+
+
+def _replace(pattern: Mapping[str, str], content: str) -> Json:
+    return {"type": "Replace", "pattern": dict(pattern), "content": content}
+
+
+def _normalizer(kind: str, lowercase: bool) -> Json:
+    """Escapes, and the marker for spaces where pieces carry them."""
+    steps: list[Json] = [{"type": "Lowercase"}] if lowercase else []
+    steps += escaping_steps()
+    if kind in ("bpe", "unigram", "character"):
+        steps.append(_replace({"String": " "}, MARKER))
+    if kind in ("bpe", "unigram"):
+        steps.append({"type": "Prepend", "prepend": MARKER})  # so that a word has one spelling wherever it stands
+    return {"type": "Sequence", "normalizers": steps}
+
+
+def escaping_steps() -> list[Json]:
+    """The first normalisation steps; a text without "▁", "<" or the escape itself may do without them."""
+    return [
+        _replace({"String": ESCAPE}, ESCAPES[ESCAPE]),
+        _replace({"String": MARKER}, ESCAPES[MARKER]),
+        _replace({"Regex": LOOKS_SPECIAL}, ESCAPES["<"]),
+    ]
+
+
+def escape(text: str) -> str:
+    """What the escaping steps make of a text."""
+    text = text.replace(ESCAPE, ESCAPES[ESCAPE]).replace(MARKER, ESCAPES[MARKER])
+    return re.sub(LOOKS_SPECIAL, ESCAPES["<"], text)
+
+
+def _splitter(kind: str) -> Json:
+    if kind in ("bpe", "unigram"):
+        pattern, behavior = CHUNKS, "Isolated"
+    elif kind == "character":
+        pattern, behavior = r"[\s\S]", "Isolated"
+    else:
+        pattern, behavior = f"[{WHITE_SPACE}]+", "Removed"
+    return {"type": "Split", "pattern": {"Regex": pattern}, "behavior": behavior, "invert": False}
+
+
+def closing_eos() -> Json:
+    sequence = {"Sequence": {"id": "A", "type_id": 0}}
+    eos = {"SpecialToken": {"id": "</s>", "type_id": 0}}
+    return {
+        "type": "TemplateProcessing",
+        "single": [sequence, eos],
+        "pair": [sequence, eos, {"Sequence": {"id": "B", "type_id": 1}}, eos],
+        "special_tokens": {"</s>": {"id": "</s>", "ids": [3], "tokens": ["</s>"]}},
+    }
+
+
+def _unescape() -> list[Json]:
+    return [
+        _replace({"String": ESCAPES["<"]}, "<"),
+        _replace({"String": ESCAPES[MARKER]}, MARKER),
+        _replace({"String": ESCAPES[ESCAPE]}, ESCAPE),
+    ]
+
+
+def _subword_decoder() -> Json:
+    steps: list[Json] = [
+        _replace({"String": MARKER}, " "),
+        {"type": "ByteFallback"},
+        {"type": "Fuse"},
+        {"type": "Strip", "content": " ", "start": 1, "stop": 0},
+    ]
+    return {"type": "Sequence", "decoders": [*steps, *_unescape()]}
+
+
+def _joined_decoder(between: str) -> Json:
+    """Words with a space between them, or characters with nothing."""
+    if between:
+        steps: list[Json] = [
+            {"type": "WordPiece", "prefix": ESCAPE, "cleanup": False},  # joins by spaces; no word is a continuation
+            {"type": "Fuse"},
+        ]
+    else:
+        steps = [_replace({"String": MARKER}, " "), {"type": "Fuse"}]
+    return {"type": "Sequence", "decoders": [*steps, *_unescape()]}
+
+
+def _wordpiece_decoder() -> Json:
+    steps: list[Json] = [{"type": "WordPiece", "prefix": "##", "cleanup": False}, {"type": "Fuse"}]
+    return {"type": "Sequence", "decoders": [*steps, *_unescape()]}

@@ -1,0 +1,203 @@
+"""From what the user names as text to pairs that can be read again and again, and from pairs to token ids."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from itertools import chain
+from os import PathLike, fspath
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, TypeGuard, Union, cast
+
+from regard.config.settings import Recipe, TextSettings
+from regard.data.text.corpus import EncodedCorpus, Pair, read_pairs
+from regard.data.text.foreign import read_tokenizer_file
+from regard.data.text.overlap import Fingerprint, fingerprint, overlap_with_fingerprint
+from regard.data.text.tokenizer import Tokenizer
+from regard.errors import ConfigError, DataError
+from regard.storage.files import write_bytes
+
+if TYPE_CHECKING:
+    from regard.data.toy import ToyCorpus
+
+FilePath = str | PathLike[str]
+Given = Union[FilePath, tuple[FilePath, FilePath], Iterable[tuple[str, str]], "ToyCorpus"]
+"""Two aligned files, one TSV file, "toy:NAME[:PAIR[:COUNT]]", an embedded corpus, or an iterable of pairs."""
+
+Split = Literal["train", "valid"]
+TOY_COUNTS: dict[Split, int] = {"train": 50_000, "valid": 1_000}
+TOY_FORM = "write it as toy:NAME, toy:NAME:PAIR or toy:NAME:PAIR:COUNT, such as toy:phrases:en-fr"
+
+
+@dataclass(frozen=True)
+class Text:
+    """Sentence pairs that can be read from the beginning any number of times."""
+
+    description: str
+    pairs: Callable[[], Iterable[Pair]]
+
+
+def open_text(given: Given, split: Split) -> Text:
+    """The text that a user means; files are opened only when they are read."""
+    if isinstance(given, str) and given.startswith("toy:"):
+        return _toy_text(*_parse_toy(given), split=split)
+    if _is_corpus(given):
+        return _toy_text(given, None, split=split)
+    if isinstance(given, (str, PathLike)):
+        path = Path(given)
+        return Text(path.name, lambda: read_pairs(path, None))
+    if isinstance(given, tuple) and len(given) == 2 and all(isinstance(part, (str, PathLike)) for part in given):
+        source, target = (Path(fspath(part)) for part in given)  # type: ignore[arg-type]  # checked above
+        return Text(f"{source.name}, {target.name}", lambda: read_pairs(source, target))
+    # What can be read only once is kept; a list, or an object that starts anew at each `iter`, is not copied.
+    again = list(given) if isinstance(given, Iterator) else cast(Iterable[Any], given)
+    return Text("pairs from Python", lambda: map(_as_pair, again))
+
+
+def _as_pair(item: Any) -> Pair:
+    if isinstance(item, Pair):
+        return item
+    if isinstance(item, tuple | list) and len(item) == 2 and all(isinstance(side, str) for side in item):
+        return Pair(item[0], item[1])
+    raise DataError(f"{item!r:.80} is no sentence pair: give (source, target) tuples of two strings.")
+
+
+def _parse_toy(text: str) -> tuple[ToyCorpus, int | None]:
+    name, _, rest = text.removeprefix("toy:").partition(":")
+    pair, _, count = rest.partition(":")
+    if pair.isdecimal() and not count:
+        pair, count = "", pair
+    if count and (not count.isdecimal() or int(count) < 1):
+        raise DataError(f"{text}: {count!r} is no number of pairs: {TOY_FORM}.")
+    from regard.data.toy import toy_corpus
+
+    return toy_corpus(name, pair or None), int(count) if count else None
+
+
+def _toy_text(corpus: ToyCorpus, count: int | None, split: Split) -> Text:
+    number = count or TOY_COUNTS[split]
+    made: list[Pair] = []
+
+    def pairs() -> list[Pair]:
+        # Generating costs more than keeping: embedded corpora are small.
+        if not made:
+            made.extend(Pair(pair.source, pair.target) for pair in corpus.generate(split, number, seed=0))
+        return made
+
+    return Text(f"embedded corpus {corpus.name} {corpus.pair}, {split}, {number:,} pairs", pairs)
+
+
+def is_toy(given: Given) -> bool:
+    """Whether the text is an embedded corpus, which has a validation split of its own."""
+    return _is_corpus(given) or (isinstance(given, str) and given.startswith("toy:"))
+
+
+def _is_corpus(given: object) -> TypeGuard[ToyCorpus]:
+    return hasattr(given, "generate")
+
+
+def own_valid(given: Given) -> Given:
+    """The same embedded corpus, for its validation split of the usual size."""
+    return _parse_toy(given)[0] if isinstance(given, str) else given
+
+
+# --- encoding -----------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Tokenizers:
+    """Those of both languages; the same object twice if they are joint."""
+
+    source: Tokenizer
+    target: Tokenizer
+
+
+def train_tokenizers(text: Text, recipe: Recipe) -> Tokenizers:
+    """Learn the pieces of both languages from the text, unless the recipe names a tokenizer trained elsewhere."""
+    settings = recipe.text
+    if settings.joint:
+        both = chain.from_iterable((pair.source, pair.target) for pair in text.pairs())
+        joint = choose_tokenizer(settings.source_tokenizer, both, settings)
+        return Tokenizers(joint, joint)
+    source = choose_tokenizer(settings.source_tokenizer, (pair.source for pair in text.pairs()), settings)
+    target = choose_tokenizer(settings.target_tokenizer, (pair.target for pair in text.pairs()), settings)
+    return Tokenizers(source, target)
+
+
+def choose_tokenizer(given: Path | None, lines: Iterable[str], settings: TextSettings) -> Tokenizer:
+    """The tokenizer in a file, or one that is learnt from the lines."""
+    return Tokenizer.train(lines, settings) if given is None else read_tokenizer_file(given)
+
+
+def read_valid(text: Text) -> list[Pair]:
+    """The validation pairs; blank ones cannot be scored and are left out."""
+    pairs = [pair for pair in text.pairs() if pair.source.strip() and pair.target.strip()]
+    if not pairs:
+        raise DataError(f"{text.description}: holds no validation pairs: give text, or leave --valid out.")
+    return pairs
+
+
+def training_fingerprint(text: Text) -> Fingerprint:
+    """Hashes of the training sources; reading them all also checks the text before anything is written."""
+    hashes = fingerprint(pair.source for pair in text.pairs())
+    if not len(hashes):
+        raise DataError(f"{text.description}: holds no sentences to train on: give text with words in it.")
+    return hashes
+
+
+def overlap_warning(valid: list[Pair], hashes: Fingerprint) -> str | None:
+    """A line when validation sentences occur in the training text."""
+    report = overlap_with_fingerprint([pair.source for pair in valid], hashes)
+    if not report.in_training:
+        return None
+    return (
+        f"{report.in_training:,} of {report.test_sentences:,} validation sentences occur in the training text, "
+        "so validation says less about new text."
+    )
+
+
+def encode(
+    pairs: Iterable[Pair],
+    tokenizers: Tokenizers,
+    folder: Path,
+    max_length: int,
+    on_progress: Callable[[int], None],
+) -> EncodedCorpus:
+    """Write the token ids of the pairs into a folder that is memory-mapped afterwards."""
+    return EncodedCorpus.build(pairs, tokenizers.source, tokenizers.target, folder, max_length, on_progress)
+
+
+def spread(pairs: list[Pair], count: int) -> list[Pair]:
+    """At most `count` of the pairs, evenly spread over them."""
+    if len(pairs) <= count:
+        return pairs
+    return [pairs[index * len(pairs) // count] for index in range(count)]
+
+
+def save_pairs(path: Path, pairs: list[Pair]) -> None:
+    """Write pairs as JSON lines, which any sentence survives."""
+    lines = (json.dumps([pair.source, pair.target], ensure_ascii=True) for pair in pairs)
+    write_bytes(path, "".join(f"{line}\n" for line in lines).encode())
+
+
+def load_pairs(path: Path) -> list[Pair]:
+    """Read them again."""
+    try:
+        rows = [json.loads(line) for line in path.read_text("utf-8").splitlines()]
+        return [Pair(source, target) for source, target in rows]
+    except (OSError, ValueError) as error:
+        raise DataError(f"{path}: cannot be read ({error}): start training anew.") from None
+
+
+def check_valid_is_there(recipe: Recipe, valid: object) -> None:
+    """Refuse settings that need a validation set when there is none."""
+    training = recipe.training
+    needs = {
+        'training.schedule = "plateau"': training.schedule == "plateau",
+        'training.average = "best"': training.average == "best",
+        "training.patience": training.patience is not None,
+    }
+    for name, needed in needs.items():
+        if needed and valid is None:
+            raise ConfigError(f"{name} needs a validation set: give one with --valid, or change the setting.")

@@ -1,0 +1,337 @@
+"""Sentences to token ids and back, with the white-space word that each token belongs to.
+
+A vocabulary begins with `<pad> <unk> <s> </s>`, ids 0 to 3, whatever its kind. With bytes as the fallback (BPE and
+unigram) `decode(encode(line)) == line` for every string; the one exception is a lone surrogate, which UTF-8 cannot
+spell and which becomes U+FFFD. The other kinds spell unknown text `<unk>`; word and WordPiece pieces also forget
+which white space stood between two words. Words are those of `str.split()`, everywhere.
+
+A Tokenizer never changes after it is made, so threads may share it. It runs in the calling thread: the thread pool of
+`tokenizers` is switched off unless TOKENIZERS_PARALLELISM is set, because it does not survive a fork.
+"""
+
+from __future__ import annotations
+
+import bisect
+import codecs
+import json
+import os
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import tokenizers
+
+from regard.config.settings import TextSettings
+from regard.data.text.pieces import (
+    ESCAPE,
+    ESCAPES,
+    MARKER,
+    SPECIAL_PIECES,
+    escaping_steps,
+    train_pieces,
+    without_surrogates,
+)
+from regard.errors import ConfigError, ModelFolderError
+
+PAD, UNK, BOS, EOS = 0, 1, 2, 3
+
+Span = tuple[int, int]
+"""The first character and the one after the last."""
+
+_FOREIGN = re.compile(r'\s*\{\s*"regard"\s*:')
+_BYTE_PIECE = re.compile(r"<0x([0-9A-F]{2})>")
+_NEEDS_ESCAPING = re.compile(f"[{MARKER}{ESCAPE}<]")
+_ESCAPED = re.compile("|".join(map(re.escape, ESCAPES.values())))
+_UNESCAPED = {escaped: plain for plain, escaped in ESCAPES.items()}
+
+
+@dataclass(frozen=True)
+class Token:
+    """One token of a line: characters `start` to `end`, in the white-space word number `word`."""
+
+    id: int
+    text: str  # as it stands in the line; the piece itself where it stands for no text
+    word: int | None  # None for </s>, and for white space that leads to no word
+    start: int
+    end: int
+
+
+class Tokenizer:
+    """Pieces of one language, or of two that share them."""
+
+    says_unknown: bool  # whether some text can only be spelt <unk>
+
+    def __init__(self, tokenizer_json: str) -> None:
+        os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
+        try:
+            content: dict[str, Any] = json.loads(tokenizer_json)
+            self._full = _engine(content)
+            # most lines hold nothing to escape, and skipping those steps halves the time
+            self._plain = _engine(_without_escapes(content))
+            pieces = [self._full.id_to_token(number) or "" for number in range(self._full.get_vocab_size())]
+            self._surfaces = _surfaces(pieces, content)
+            # the marker or space before the first word belongs to the pieces, not to the line
+            self._leads_with_space = content["model"]["type"] != "WordLevel" or b" " in self._surfaces[UNK]
+            self.says_unknown = not content["model"].get("byte_fallback", False)
+        except Exception as error:  # `tokenizers` raises bare Exceptions
+            raise ModelFolderError(
+                f"Not a tokenizer that Regard wrote ({error}). Use the tokenizer.json of a model folder."
+            ) from error
+        self._pieces = pieces
+        if tuple(self._pieces[:4]) != SPECIAL_PIECES:
+            raise ModelFolderError(
+                f"The tokenizer's first pieces are {self._pieces[:4]}, not {list(SPECIAL_PIECES)}: "
+                "Regard cannot use it. Train a tokenizer with `regard train`."
+            )
+        self._json = self._full.to_str(pretty=False)
+
+    @classmethod
+    def train(cls, lines: Iterable[str], settings: TextSettings, size: int | None = None) -> Tokenizer:
+        """Learn the pieces of a text; the same lines give the same tokenizer."""
+        os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
+        content = train_pieces(lines, settings, settings.vocabulary_size if size is None else size)
+        return cls(json.dumps(content, ensure_ascii=False))
+
+    @property
+    def size(self) -> int:
+        """The number of pieces, special ones included."""
+        return len(self._pieces)
+
+    def piece(self, id: int) -> str:  # noqa: A002 - the word everyone knows
+        """The piece with this id."""
+        return self._pieces[id]
+
+    def whole_word(self, id: int) -> str | None:  # noqa: A002
+        """The word that a piece spells from its beginning; None for pieces that go on inside a word."""
+        surface = self._surfaces[id]
+        if id < len(SPECIAL_PIECES) or (self._leads_with_space and not surface.startswith(b" ")):
+            return None
+        word = surface.decode("utf-8", errors="replace")
+        return _unescape(word.removeprefix(" ") if self._leads_with_space else word) or None
+
+    # --- text to tokens -------------------------------------------------------------------------------------------
+
+    def encode(self, text: str) -> list[int]:
+        """The ids of a line; EOS ends them."""
+        text = without_surrogates(text)
+        ids: list[int] = self._engine_for(text).encode(text).ids
+        return ids
+
+    def encode_prefix(self, prefix: str | Sequence[int] | None) -> list[int]:
+        """The ids of a forced beginning, without an end unless the end itself is forced."""
+        if prefix is None:
+            return []
+        if isinstance(prefix, str):
+            return self.encode(prefix)[:-1] if prefix.strip() else []
+        for place, number in enumerate(prefix):
+            last = place == len(prefix) - 1
+            if not UNK <= number < self.size or number == BOS or (number == EOS and not last):
+                raise ConfigError(
+                    f"prefix: {number} at place {place} is no piece that a line can hold there: "
+                    f"give ids of pieces, 0 to {self.size - 1}, with </s> only at the end."
+                )
+        return list(prefix)
+
+    def encode_many(self, texts: Sequence[str]) -> list[list[int]]:
+        """The ids of many lines, faster than one by one; other threads run meanwhile."""
+        clean = [without_surrogates(text) for text in texts]
+        engine = self._full if any(map(_NEEDS_ESCAPING.search, clean)) else self._plain
+        return [encoding.ids for encoding in engine.encode_batch_fast(clean)]
+
+    def tokens(self, text: str) -> tuple[Token, ...]:
+        """The tokens of a line, one for each id of `encode`."""
+        ids, offsets = self._placed(without_surrogates(text))
+        if self.decode(ids) == text:
+            return self.decoded_tokens(ids)  # knows the characters of each byte piece
+        words = _Words(text)
+        tokens = []
+        for number, (start, end) in zip(ids[:-1], offsets[:-1], strict=True):
+            if start == 0 and self._pieces[number] == MARKER and text[0] != " ":
+                end = 0  # the marker before the first word stands for no character of the line
+            tokens.append(self._token(number, text, start, end, words.of(start, end)))
+        tokens.append(Token(EOS, SPECIAL_PIECES[EOS], None, len(text), len(text)))
+        return tuple(tokens)
+
+    def _placed(self, text: str) -> tuple[list[int], list[Span]]:
+        """The ids of a line with the characters that each stands for, EOS included."""
+        encoding = self._engine_for(text).encode(text)
+        return encoding.ids, encoding.offsets
+
+    def _engine_for(self, text: str) -> tokenizers.Tokenizer:
+        return self._full if _NEEDS_ESCAPING.search(text) else self._plain
+
+    # --- tokens to text -------------------------------------------------------------------------------------------
+
+    def decode(self, ids: Iterable[int], unknown: Sequence[str] = ()) -> str:
+        """The text of the ids; PAD, BOS and EOS are dropped, the n-th UNK reads `unknown[n]`, else `<unk>`.
+
+        Bytes that make no character, which a model may well produce, become U+FFFD.
+        """
+        raw = b"".join(self._bytes(ids, unknown)).decode("utf-8", errors="replace")
+        return self._finished(raw)[0]
+
+    def decoded_tokens(self, ids: Sequence[int], unknown: Sequence[str] = ()) -> tuple[Token, ...]:
+        """The tokens of `decode(ids)`, one for each id; their words are those of `decode(ids).split()`."""
+        parts = list(self._bytes(ids, unknown))
+        raw, spans = _decode_parts(parts)
+        text, spans = self._finished(raw, spans)
+        words = _Words(text)
+        return tuple(
+            self._token(number, text, start, end, words.of(start, end) if part else None)
+            for number, part, (start, end) in zip(ids, parts, spans, strict=True)
+        )
+
+    def _finished(self, raw: str, spans: Sequence[Span] = ()) -> tuple[str, list[Span]]:
+        """The text of the joined pieces, without the space that leads and without escapes, and spans moved with it."""
+        if self._leads_with_space and raw.startswith(" "):
+            raw, spans = raw[1:], [(max(0, start - 1), max(0, end - 1)) for start, end in spans]
+        if ESCAPE in raw:
+            spans = _unescape_spans(raw, spans)
+        return _unescape(raw), list(spans)
+
+    def _token(self, number: int, text: str, start: int, end: int, word: int | None) -> Token:
+        surface = text[start:end]
+        bare = surface.strip()
+        if bare:
+            start += surface.index(bare)
+            end = start + len(bare)
+        return Token(number, bare or self._pieces[number], word, start, end)
+
+    def _bytes(self, ids: Iterable[int], unknown: Sequence[str]) -> Iterator[bytes]:
+        """What each id adds to the text."""
+        replacements = iter(unknown)
+        for number in ids:
+            if number == UNK and unknown:
+                word = next(replacements, None)
+                if word is not None:
+                    space = b" " if self._surfaces[UNK].startswith(b" ") else b""
+                    yield space + without_surrogates(word).encode()
+                    continue
+            yield self._surfaces[number]
+
+    # --- to disk --------------------------------------------------------------------------------------------------
+
+    def to_json(self) -> str:
+        """The Hugging Face `tokenizer.json`."""
+        return self._json
+
+    @classmethod
+    def from_json(cls, text: str) -> Tokenizer:
+        """The tokenizer that `to_json` wrote."""
+        if not _FOREIGN.match(text):
+            return Tokenizer(text)
+        from regard.data.text.foreign import ForeignTokenizer  # which is built on this file
+
+        return ForeignTokenizer(text)
+
+    def save(self, path: Path | str) -> None:
+        """Write `tokenizer.json`."""
+        Path(path).write_text(self._json, encoding="utf-8")
+
+    @classmethod
+    def load(cls, path: Path | str) -> Tokenizer:
+        """Read the `tokenizer.json` of a model folder."""
+        try:
+            text = Path(path).read_text(encoding="utf-8")
+        except (OSError, UnicodeDecodeError) as error:
+            reason = error.strerror if isinstance(error, OSError) else "not UTF-8"
+            raise ModelFolderError(f"{path}: cannot be read ({reason}). Point to a whole model folder.") from error
+        try:
+            return cls.from_json(text)
+        except ModelFolderError as error:
+            raise ModelFolderError(f"{path}: {error}") from error
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Tokenizer) and other._json == self._json
+
+    def __hash__(self) -> int:
+        return hash(self._json)
+
+    def __repr__(self) -> str:
+        return f"<Tokenizer of {self.size} pieces>"
+
+
+def _engine(content: dict[str, Any]) -> tokenizers.Tokenizer:
+    engine = tokenizers.Tokenizer.from_str(json.dumps(content))
+    engine.encode_special_tokens = True  # "</s>" in a line is text, not the end of it
+    return engine
+
+
+def _without_escapes(content: dict[str, Any]) -> dict[str, Any]:
+    steps = [step for step in content["normalizer"]["normalizers"] if step not in escaping_steps()]
+    return {**content, "normalizer": {"type": "Sequence", "normalizers": steps}}
+
+
+def _surfaces(pieces: Sequence[str], content: dict[str, Any]) -> list[bytes]:
+    """What each piece adds to a decoded line; a space leads where a word begins."""
+    model = content["model"]
+    words = content["pre_tokenizer"]["behavior"] == "Removed"
+    prefix = model["continuing_subword_prefix"] if model["type"] == "WordPiece" else None
+    surfaces = []
+    for number, piece in enumerate(pieces):
+        found = _BYTE_PIECE.fullmatch(piece) if model.get("byte_fallback") else None
+        if number in (PAD, BOS, EOS):
+            surface = b""
+        elif found:
+            surface = bytes([int(found.group(1), 16)])
+        elif prefix and piece.startswith(prefix):
+            surface = piece.removeprefix(prefix).encode()
+        elif words:
+            surface = b" " + piece.encode()
+        else:
+            surface = piece.replace(MARKER, " ").encode()
+        surfaces.append(surface)
+    return surfaces
+
+
+def _unescape(raw: str) -> str:
+    return _ESCAPED.sub(lambda found: _UNESCAPED[found.group()], raw) if ESCAPE in raw else raw
+
+
+def _unescape_spans(raw: str, spans: Sequence[Span]) -> list[Span]:
+    """Spans in the escaped text as spans in the text itself; a part of an escape has the whole character."""
+    place = list(range(len(raw) + 1))
+    for found in _ESCAPED.finditer(raw):
+        for index in range(found.start() + 1, len(place)):
+            place[index] -= 1
+    return [(place[start], place[end - 1] + 1 if end > start else place[end]) for start, end in spans]
+
+
+def _decode_parts(parts: Sequence[bytes]) -> tuple[str, list[Span]]:
+    """The text of all parts and the characters of each; a part of a character has the whole of it."""
+    decoder = codecs.getincrementaldecoder("utf-8")(errors="replace")
+    text = ""
+    spans = []
+    pending = False
+    for part in parts:
+        broken = bool(pending and part and part[0] & 0xC0 != 0x80)  # a character was begun and this part drops it
+        start = len(text) + broken
+        text += decoder.decode(part)
+        pending = bool(decoder.getstate()[0])
+        spans.append((start, len(text) + (pending and bool(part))))
+    text += decoder.decode(b"", final=True)
+    return text, [(min(start, len(text)), min(end, len(text))) for start, end in spans]
+
+
+class _Words:
+    """Where the white-space words of a line stand."""
+
+    def __init__(self, text: str) -> None:
+        self._starts: list[int] = []
+        self._ends: list[int] = []
+        place = 0
+        for word in text.split():
+            place = text.index(word, place)
+            self._starts.append(place)
+            place += len(word)
+            self._ends.append(place)
+
+    def of(self, start: int, end: int) -> int | None:
+        """The first word with a character from `start` to `end`; else the word that begins at `end`."""
+        number = bisect.bisect_right(self._ends, start)
+        if number == len(self._starts):
+            return None
+        begins = self._starts[number]
+        return number if begins < end or begins == end else None

@@ -1,0 +1,87 @@
+"""What a translation must or must not contain: length bounds, a forced beginning, no n-gram twice.
+
+Each constraint sets the logits of forbidden tokens to minus infinity. The log-probabilities are normalised before,
+so they stay the model's own.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from regard.config.settings import SearchSettings
+
+LEAST_LOGIT = -1e9  # of an end that a model holds for impossible but that is the only way out
+
+
+@dataclass(frozen=True)
+class Limits:
+    """The bounds of each sentence, (B,) each, in tokens with EOS; and its forced beginning (B, P), padded."""
+
+    least: Tensor
+    greatest: Tensor
+    prefix: Tensor
+    prefix_lengths: Tensor
+
+    def select(self, index: Tensor) -> Limits:
+        """The limits of the sentences `index`."""
+        return Limits(
+            self.least.index_select(0, index),
+            self.greatest.index_select(0, index),
+            self.prefix.index_select(0, index),
+            self.prefix_lengths.index_select(0, index),
+        )
+
+
+def limits_of(lengths: Tensor, settings: SearchSettings, prefix: Tensor | None, pad: int) -> Limits:
+    """Bounds by the source's lengths (B,), EOS counted on both; a forced beginning never uses them up."""
+    if prefix is None:
+        prefix = lengths.new_zeros(lengths.size(0), 0)
+    prefix_lengths = (prefix != pad).sum(-1)
+    greatest = (settings.max_length_ratio * lengths).long() + settings.max_length_extra
+    greatest = torch.where(prefix_lengths > 0, greatest.maximum(prefix_lengths + settings.max_length_extra), greatest)
+    least = (settings.min_length_ratio * lengths).long().minimum(greatest)
+    return Limits(least, greatest, prefix, prefix_lengths)
+
+
+def constrain(
+    logits: Tensor, step: int, limits: Limits, history: Tensor | None, ngram: int, never: list[int], eos: int
+) -> None:
+    """Forbid tokens in `logits` (N, V), in place; `history` (N, step) is what the rows have said so far."""
+    end = logits[:, eos].clone()
+    rows = logits.size(0) // limits.least.size(0)  # of a sentence
+    forced = _forced(logits, step, limits, rows) if step < limits.prefix.size(1) else None
+    logits[:, never] = -torch.inf
+    short = (limits.least > step + 1).repeat_interleave(rows)
+    may_be_stuck = ngram > 0 or bool(short.any())
+    if may_be_stuck:
+        logits[short, eos] = -torch.inf
+    if ngram and history is not None:
+        forbid_repetition(logits, history, ngram)
+    if may_be_stuck:  # a row where nothing is left may end
+        stuck = logits.amax(-1) == -torch.inf
+        logits[stuck, eos] = end[stuck].clamp(min=LEAST_LOGIT)
+    if forced is not None:
+        row, only = forced
+        logits[row] = only
+
+
+def forbid_repetition(logits: Tensor, history: Tensor, ngram: int) -> None:
+    """Forbid, in place, the tokens that would make an n-gram of `history` (N, T) come twice."""
+    if history.size(1) < ngram:
+        return
+    windows = history.unfold(1, ngram, 1)  # (N, T - n + 1, n)
+    start = history[:, history.size(1) - ngram + 1 :]  # (N, n - 1)
+    same = (windows[..., :-1] == start.unsqueeze(1)).all(-1)
+    row, place = same.nonzero(as_tuple=True)
+    logits[row, windows[row, place, -1]] = -torch.inf
+
+
+def _forced(logits: Tensor, step: int, limits: Limits, rows: int) -> tuple[Tensor, Tensor]:
+    """Which rows (N,) have their token given, and their logits (M, V) with that token alone."""
+    row = (limits.prefix_lengths > step).repeat_interleave(rows)
+    token = limits.prefix[:, step].repeat_interleave(rows)[row].unsqueeze(1)
+    kept = logits[row].gather(1, token).clamp(min=LEAST_LOGIT)
+    return row, torch.full_like(logits[row], -torch.inf).scatter_(1, token, kept)

@@ -1,0 +1,178 @@
+"""The part that every search shares: run the model one step for the sentences that are not done yet."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import torch
+from torch import Tensor
+
+from regard.config.settings import SearchSettings
+from regard.decoding.constraints import constrain, limits_of
+from regard.decoding.hypothesis import Ending, Hypothesis, Record
+from regard.decoding.penalties import coverage_penalty
+from regard.decoding.top_k import best
+from regard.decoding.tree import BeamTree
+from regard.errors import ContractError
+from regard.models.contract import Model
+from regard.nn.attention.intervention import Intervention
+from regard.nn.attention.memory import Memory
+from regard.nn.attention.trace import Attention
+
+SHRINK_SHARE = 8  # sentences that are done leave when they are one in so many: leaving copies the memory
+
+
+@dataclass(frozen=True)
+class Request:
+    """What is asked of a search, besides the sentences."""
+
+    settings: SearchSettings
+    bos: int = 2
+    eos: int = 3
+    pad: int = 0
+    unk: int | None = None  # None: do not record what an unknown word was looking at
+    prefix: Tensor | None = None  # (B, P), padded
+    attention: bool = False
+    candidates: int = 0
+    intervention: Intervention | None = None
+    indices: Sequence[int] = ()  # numbers of the sentences, which sampling's draws follow from
+    tree: BeamTree | None = None  # let it grow with the beam of the one sentence
+    columns: Tensor | None = None  # (C,) the only pieces to score, rising, the special ones first
+
+
+class Decoding:
+    """The sentences that are still being translated; B shrinks, N = B · rows of a sentence.
+
+    With a shortlist, V is the number of its columns, and tokens are places among them until the hypotheses are read.
+    """
+
+    def __init__(self, model: Model, source: Tensor, source_mask: Tensor | None, request: Request) -> None:
+        self.model = model
+        self.request = request
+        self.all_memory = model.encode(
+            source, source_mask, attention=request.attention, intervention=request.intervention
+        )
+        self.memory: Memory = self.all_memory
+        self.state = model.start(self.memory)
+        device = self.memory.mask.device
+        self.sentence = torch.arange(self.memory.sentences, device=device)  # (B,) rows of the whole batch
+        self.token = torch.full((self.memory.sentences,), request.bos, device=device)  # (N,)
+        self.columns = request.columns
+        self.limits = limits_of(self.memory.lengths, request.settings, self._places(request.prefix), request.pad)
+        self._project = model.projection(self.columns)
+        self.position = 0
+        self.record = Record()
+        self.coverage: Tensor | None = None  # (N, S) attention that each source position got, if it is penalised
+        self._history = self.token.new_zeros(self.token.size(0), 0)  # (N, T), kept for n-gram blocking alone
+
+    def widen(self, rows: int) -> None:
+        """Give each sentence so many rows, before the first step."""
+        index = torch.arange(self.memory.sentences, device=self.token.device).repeat_interleave(rows)
+        self.state = self.state.select(index)
+        self.token = self.token.index_select(0, index)
+        self._history = self._history.index_select(0, index)
+
+    def step(self) -> Tensor:
+        """Run the model one step: log-probabilities (N, V), -inf where a token may not come."""
+        request, settings = self.request, self.request.settings
+        step = self.model.step(
+            self.token if self.columns is None else self.columns[self.token],
+            self.state,
+            self.memory,
+            attention=request.attention or settings.coverage_penalty > 0 or request.unk is not None,
+            intervention=request.intervention,
+        )
+        self.state = step.state
+        logits = self._project(step.hidden)
+        if logits.dtype in (torch.float16, torch.bfloat16):
+            logits = logits.float()
+        scores = logits.log_softmax(-1)
+        if bool(scores[:, 0].isnan().any()):  # one number that is not finite spoils its whole row
+            raise ContractError(
+                f"{type(self.model).__name__} gives logits that are not finite at step {self.position}: "
+                "its weights are damaged or its training diverged; take an earlier checkpoint."
+            )
+        self._see(step.attention, scores)
+        if settings.coverage_penalty > 0:
+            alignment = self.model.alignment(step.attention)[:, 0]
+            self.coverage = alignment if self.coverage is None else self.coverage + alignment
+        never = [request.pad, request.bos]
+        constrain(scores, self.position, self.limits, self._history, settings.no_repeat_ngram, never, request.eos)
+        return scores
+
+    def coverage_penalty(self, sentence: Tensor, row: Tensor) -> Tensor:
+        """What GNMT's coverage penalty adds to hypotheses (M,) of such sentences, in such rows."""
+        if self.coverage is None:
+            return torch.zeros(row.size(0), device=row.device)
+        beta = self.request.settings.coverage_penalty
+        return coverage_penalty(self.coverage[row], self.memory.mask[sentence], beta)
+
+    def advance(self, parents: Tensor, tokens: Tensor, log_probabilities: Tensor, done: Tensor) -> Tensor | None:
+        """Go on with rows (N,) and their tokens; sentences that are `done` (B,) leave once they are numerous.
+
+        Returns the index of the sentences that stay when some left, for whoever keeps tensors by sentence.
+        """
+        stay = None
+        count = int(done.sum())
+        if count and (count * SHRINK_SHARE >= done.size(0)):
+            stay = (~done).nonzero().squeeze(1)
+            rows = tokens.size(0) // done.size(0)
+            kept = (stay.unsqueeze(1) * rows + torch.arange(rows, device=stay.device)).flatten()
+            parents, tokens = parents.index_select(0, kept), tokens.index_select(0, kept)
+            log_probabilities = log_probabilities.index_select(0, kept)
+            self.memory = self.memory.select(stay)
+            self.limits = self.limits.select(stay)
+            self.sentence = self.sentence.index_select(0, stay)
+        self.state = self.state.select(parents)
+        if self.coverage is not None:
+            self.coverage = self.coverage.index_select(0, parents)
+        if self.request.settings.no_repeat_ngram:
+            self._history = torch.cat([self._history.index_select(0, parents), tokens.unsqueeze(1)], 1)
+        self.token = tokens
+        self.position += 1
+        self.record.go_on(parents, tokens, log_probabilities)
+        return stay
+
+    def hypotheses(self, endings: Sequence[Sequence[Ending]]) -> list[list[Hypothesis]]:
+        """The hypotheses that end so, by sentence of the whole batch."""
+        alpha = self.request.settings.length_penalty
+        return [self._named(found) for found in self.record.read(endings, self.all_memory, self.model, alpha)]
+
+    def _places(self, tokens: Tensor | None) -> Tensor | None:
+        """Tokens as places among the columns."""
+        if tokens is None or self.columns is None:
+            return tokens
+        return torch.searchsorted(self.columns, tokens)
+
+    def _named(self, hypotheses: list[Hypothesis]) -> list[Hypothesis]:
+        """Hypotheses in tokens again, instead of places among the columns."""
+        if self.columns is None:
+            return hypotheses
+        token = self.columns.tolist()
+        return [
+            replace(
+                each,
+                ids=tuple(token[place] for place in each.ids),
+                candidates=tuple(tuple((token[place], share) for place, share in step) for step in each.candidates),
+            )
+            for each in hypotheses
+        ]
+
+    def _see(self, attention: Attention | None, scores: Tensor) -> None:
+        """Record what was asked for."""
+        request = self.request
+        if request.attention and attention:
+            self.record.see(attention)
+        if request.unk is not None and attention and "cross" in attention:
+            self.record.attended.append(self._attended(self.model.alignment(attention)[:, 0]))
+        if request.candidates:
+            likeliest, ids = best(scores, min(request.candidates, scores.size(-1)))
+            self.record.candidates.append(ids)
+            self.record.probabilities.append(likeliest.exp())
+
+    def _attended(self, alignment: Tensor) -> Tensor:
+        """The most attended source position (N,), the sentence's end left aside: it is no word."""
+        rows = alignment.size(0) // self.memory.sentences
+        last = (self.memory.lengths - 1).repeat_interleave(rows).unsqueeze(1)
+        return alignment.scatter(1, last, -1.0).argmax(-1)

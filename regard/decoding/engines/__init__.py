@@ -1,0 +1,1 @@
+"""Decoding backends: compiled code that searches in place of `regard.decoding.search`."""

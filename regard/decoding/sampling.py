@@ -1,0 +1,53 @@
+"""Sampling: each token drawn at random by its probability, with temperature, top-k and top-p.
+
+A sentence's draws follow from (seed, number of the sentence, number of the draw) alone: its neighbours in a batch
+do not change them. Log-probabilities stay the model's own, whatever the temperature.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from regard.config.settings import SearchSettings
+from regard.decoding.decoding import Decoding
+from regard.decoding.greedy import walk
+from regard.decoding.hypothesis import Hypothesis
+
+
+def sample(decoding: Decoding) -> list[list[Hypothesis]]:
+    """`n_best` independent draws for each sentence, in the order they were drawn."""
+    settings = decoding.request.settings
+    numbers = _uniform(decoding, settings.seed, settings.n_best)  # (B, rows, greatest length)
+
+    def choose(logits: Tensor, decoding: Decoding) -> Tensor:
+        chance = numbers[decoding.sentence, :, decoding.position].flatten()  # (N,)
+        return draw(logits, chance, settings)
+
+    return walk(decoding, choose, settings.n_best)
+
+
+def draw(logits: Tensor, chance: Tensor, settings: SearchSettings) -> Tensor:
+    """The tokens (N,) that uniform numbers (N,) in [0, 1) pick from logits (N, V)."""
+    below_best = logits - logits.amax(-1, keepdim=True)  # at most 0, so that no temperature overflows
+    temperature = max(settings.temperature, torch.finfo(logits.dtype).tiny)  # a smaller number may count as 0
+    likely, ids = (below_best / temperature).sort(dim=-1, descending=True, stable=True)
+    if settings.top_k:
+        likely, ids = likely[:, : settings.top_k], ids[:, : settings.top_k]
+    probabilities = likely.softmax(-1)
+    before = probabilities.cumsum(-1) - probabilities  # (N, K) what stands before each
+    kept = torch.where(before < settings.top_p, probabilities, 0.0)  # the first is always kept
+    share = kept.cumsum(-1)
+    total = share[:, -1:]
+    place: Tensor = torch.searchsorted(share, chance.to(share.dtype).unsqueeze(1) * total, right=True)
+    # a number next to 1 may round up to the whole: then the last one kept
+    last = (kept > 0).sum(-1, keepdim=True) - 1
+    return ids.gather(1, place.minimum(last)).squeeze(1)
+
+
+def _uniform(decoding: Decoding, seed: int, rows: int) -> Tensor:
+    numbers = decoding.request.indices or range(decoding.memory.sentences)
+    steps = int(decoding.limits.greatest.max())
+    drawn = [[np.random.default_rng((seed, number, row)).random(steps) for row in range(rows)] for number in numbers]
+    return torch.from_numpy(np.array(drawn)).to(decoding.token.device)

@@ -1,0 +1,133 @@
+"""A shortlist: the target pieces that are likely for a sentence, so that the others need no logits.
+
+The output layer is about half of the work of translating. For a batch of sentences it is enough to score
+
+* the special pieces and the most frequent ones, always;
+* for each source piece in the batch its likeliest translations (IBM model 1), and the target piece spelled alike.
+
+`columns` puts them in order, the special pieces first, so that PAD, UNK, BOS and EOS keep their numbers. The rest of a
+search counts pieces by their place among the columns. Probabilities are then those among the columns.
+
+In a model folder it is `shortlist.safetensors`, tied to the folder's vocabularies by a digest of them.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+
+import numpy as np
+import torch
+from safetensors import SafetensorError, safe_open
+from torch import Tensor
+
+from regard.data.text.aligner import LEAST, MOST_PAIRS, check_sizes, learn
+from regard.data.text.corpus import EncodedCorpus, Side
+from regard.data.text.pieces import SPECIAL_PIECES
+from regard.data.text.tokenizer import EOS, Tokenizer
+from regard.errors import ConfigError, ModelFolderError
+from regard.storage.files import write_tensors
+from regard.storage.folder import SHORTLIST, read_folder
+
+COMMON = 200  # frequent target pieces that are always there
+LIKELY = 40  # translations of a source piece
+
+
+@dataclass(frozen=True)
+class Shortlist:
+    """Likely target pieces by source piece."""
+
+    common: Tensor  # (C,) always scored, the special ones included
+    likely: Tensor  # (V_source, K) filled up with EOS
+    digest: str  # of the vocabularies it was made for
+
+    def columns(self, source: Tensor, more: Tensor | None = None) -> Tensor:
+        """The pieces to score for the sentences (B, S), in rising order; `more` are wanted in any case."""
+        pieces = self.likely.index_select(0, _unique(source.flatten())).flatten()
+        wanted = [self.common, pieces.long()] if more is None else [self.common, pieces.long(), more.flatten()]
+        return _unique(torch.cat(wanted))
+
+    def to(self, device: torch.device) -> Shortlist:
+        """The same on another device."""
+        return Shortlist(self.common.to(device), self.likely.to(device), self.digest)
+
+    def save(self, folder: Path) -> None:
+        """Write it into a model folder."""
+        write_tensors(folder / SHORTLIST, {"common": self.common, "likely": self.likely}, {"digest": self.digest})
+
+
+def _unique(numbers: Tensor) -> Tensor:
+    """The different numbers, in rising order."""
+    unique: Tensor = torch.unique(numbers)
+    return unique
+
+
+def make_shortlist(
+    sources: Side, targets: Side, source: Tokenizer, target: Tokenizer, *, common: int = COMMON, likely: int = LIKELY
+) -> Shortlist:
+    """From the training text."""
+    indices = np.arange(min(len(sources.lengths), MOST_PAIRS))
+    read = targets.ids[: targets.offsets[len(indices)]]
+    frequency = torch.from_numpy(np.bincount(read, minlength=target.size))
+    frequency[: len(SPECIAL_PIECES)] = torch.iinfo(torch.long).max  # always among them
+    always = frequency.topk(min(target.size, common + len(SPECIAL_PIECES))).indices.sort().values
+    table = learn(sources, targets, source.size, target.size, indices, rounds=0).table[:-1]
+    best = table.topk(min(likely, target.size), dim=1)
+    chosen = torch.where(best.values > LEAST, best.indices, EOS)
+    alike = {target.piece(number): number for number in range(target.size)}
+    twin = torch.tensor([alike.get(source.piece(number), EOS) for number in range(source.size)])
+    rows = torch.cat([chosen, twin.unsqueeze(1)], 1).to(torch.int32)
+    return Shortlist(always, rows, vocabulary_digest(source, target))
+
+
+def shortlist_folder(
+    folder: Path, text: Sequence[str] | None = None, *, common: int = COMMON, likely: int = LIKELY
+) -> Shortlist:
+    """Make the shortlist of a model folder and write it there; the text is two files, one, or what training kept."""
+    from regard.data.text.sources import open_text
+
+    read = read_folder(folder)
+    source, target = read.source_tokenizer, read.target_tokenizer
+    check_sizes(source.size, target.size, f"for a shortlist of {folder}")
+    if text is None:
+        kept = folder / "training" / "train"
+        if not kept.exists():
+            raise ConfigError(f"{kept}: is gone, and with it the text: name it by --train SOURCE TARGET.")
+        corpus = EncodedCorpus.open(kept)
+        sides = corpus.source, corpus.target
+    else:
+        given = open_text(text[0] if len(text) == 1 else (text[0], text[1]), "train")
+        lines = list(islice(given.pairs(), MOST_PAIRS))
+        sources = source.encode_many([pair.source for pair in lines])
+        targets = target.encode_many([pair.target for pair in lines])
+        sides = Side.of(sources), Side.of(targets)
+    made = make_shortlist(*sides, source, target, common=common, likely=likely)
+    made.save(folder)
+    return made
+
+
+def read_shortlist(folder: Path, source: Tokenizer, target: Tokenizer) -> Shortlist | None:
+    """The shortlist of a model folder, if it has one."""
+    path = folder / SHORTLIST
+    if not path.exists():
+        return None
+    remedy = f"make it again with `regard shortlist {folder} --train …`, or delete it"
+    try:
+        with safe_open(path, framework="pt") as file:
+            common, likely = file.get_tensor("common"), file.get_tensor("likely")
+            digest = (file.metadata() or {}).get("digest", "")
+    except (SafetensorError, OSError) as error:
+        raise ModelFolderError(f"{path}: is damaged ({error}): {remedy}.") from None
+    if digest != vocabulary_digest(source, target) or likely.size(0) != source.size:
+        raise ModelFolderError(f"{path}: was made for another vocabulary: {remedy}.")
+    return Shortlist(common, likely, digest)
+
+
+def vocabulary_digest(source: Tokenizer, target: Tokenizer) -> str:
+    """What two tokenizers are known by."""
+    both = hashlib.sha256(source.to_json().encode())
+    both.update(target.to_json().encode())
+    return both.hexdigest()

@@ -1,0 +1,99 @@
+"""A caption with everything that is known about it: the only door to looking at where a captioner looked.
+
+As JSON (`Caption.to_dict`):
+
+    text              the caption
+    score             log-probability with the length penalty; what n-best lists are sorted by
+    log_probability   of the whole caption, natural logarithm
+    finished          false when it was cut at the greatest length
+    tokens            its pieces, the closing </s> included
+    words             its white-space words
+    grid              rows and columns of the cells that were looked at
+    attention         for each word the weights of the cells, row by row; null without attention
+    n_best            the best captions, this one first: text, score, log_probability, finished
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from regard.data.images.pixels import Pixels
+from regard.data.text.tokenizer import Token
+from regard.errors import NoAttention
+from regard.evaluation.alignment import word_attention
+from regard.inference.translation import Candidate, Weights
+
+
+@dataclass(frozen=True)
+class Caption:
+    """An image and what a captioner says of it; T pieces with the closing </s>."""
+
+    image: Pixels = field(compare=False, repr=False)  # (H, W, 3), or (H, W) if it is grey; as the user gave it
+    text: str
+    tokens: tuple[Token, ...] = ()
+    score: float = 0.0
+    log_probability: float = 0.0
+    finished: bool = True  # False when it was cut at the greatest length
+    attention: Weights | None = field(default=None, compare=False, repr=False)  # (T, rows, columns)
+    candidates: tuple[tuple[Candidate, ...], ...] = ()  # the likeliest pieces at each step
+    token_log_probabilities: tuple[float, ...] = ()
+    alternatives: tuple[Caption, ...] = ()  # the further ones of the n best
+
+    def __str__(self) -> str:
+        return self.text
+
+    @property
+    def words(self) -> tuple[str, ...]:
+        """The white-space words."""
+        return tuple(self.text.split())
+
+    @property
+    def grid(self) -> tuple[int, int]:
+        """Rows and columns of the cells that were looked at."""
+        return self._maps().shape[1], self._maps().shape[2]
+
+    def word_attention(self) -> npt.NDArray[np.float64]:
+        """Where each word looked (W, rows, columns): the mean over the word's pieces."""
+        maps = self._maps()
+        flat = maps.reshape(maps.shape[0], -1)  # (T, S)
+        cells = list(range(flat.shape[1]))
+        by_word = word_attention(
+            flat,
+            cells,
+            [token.word for token in self.tokens],
+            source_length=len(cells),
+            target_length=len(self.words),
+        )
+        return by_word.reshape(-1, *maps.shape[1:])
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values for JSON, as the head of this file tells."""
+        looked = None if self.attention is None else self.word_attention().reshape(len(self.words), -1)
+        return {
+            "text": self.text,
+            "score": self.score,
+            "log_probability": self.log_probability,
+            "finished": self.finished,
+            "tokens": [token.text for token in self.tokens],
+            "words": list(self.words),
+            "grid": None if self.attention is None else list(self.grid),
+            "attention": None if looked is None else [[float(f"{weight:.6g}") for weight in row] for row in looked],
+            "n_best": [
+                {
+                    "text": each.text,
+                    "score": each.score,
+                    "log_probability": each.log_probability,
+                    "finished": each.finished,
+                }
+                for each in (self, *self.alternatives)
+            ],
+        }
+
+    def _maps(self) -> Weights:
+        if self.attention is None:
+            raise NoAttention("this caption has no attention: caption the image with attention=True.")
+        return self.attention

@@ -1,0 +1,298 @@
+"""Captioner: a model with its tokenizer, from images to captions.
+
+captioner = regard.load("models/scenes")
+caption = captioner.caption("photo.png")
+print(caption, caption.word_attention().shape)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import islice
+from os import PathLike
+from pathlib import Path
+from typing import Any, overload
+
+import numpy as np
+import torch
+from PIL import Image
+from torch import Tensor
+
+from regard.config.captioning import CaptionRecipe
+from regard.config.settings import SearchSettings
+from regard.data.images.image_set import read_image
+from regard.data.images.pixels import Pixels, as_pixels, as_tensor, png_of
+from regard.data.text.batches import collate, source_batch
+from regard.data.text.tokenizer import BOS, EOS, PAD, Token, Tokenizer
+from regard.decoding import search as run_search
+from regard.decoding.forced import force
+from regard.decoding.hypothesis import Hypothesis
+from regard.decoding.settings import Search, chosen_settings
+from regard.errors import DataError
+from regard.inference.caption import Caption
+from regard.inference.translation import one_line
+from regard.look.record import Look, Side
+from regard.look.record import Picture as LookedAt
+from regard.look.trace import record, walk_along
+from regard.models.contract import Batch, Model
+from regard.nn.attention.intervention import Intervention
+from regard.process import usable_device
+
+Picture = str | PathLike[str] | Image.Image | Pixels
+"""A file, a Pillow image, or bytes (H, W, 3) or (H, W)."""
+
+TOGETHER = 64  # images captioned at once
+MOST_SHOWN = 512  # pixels of the longer side of an image in a look record
+
+
+class Captioner:
+    """A trained captioner. Like a Translator, it may be used from any number of threads at once."""
+
+    def __init__(
+        self,
+        model: Model,
+        recipe: CaptionRecipe,
+        tokenizer: Tokenizer,
+        *,
+        metrics: Mapping[str, Any] | None = None,
+        device: str | torch.device = "cpu",
+        name: str = "",
+    ) -> None:
+        self.device = usable_device(device)
+        self.model = model.to(self.device).eval()
+        self.recipe = recipe
+        self.tokenizer = tokenizer
+        self.metrics: dict[str, Any] = dict(metrics or {})
+        self.name = name or recipe.model.kind
+
+    @classmethod
+    def load(cls, folder: str | Path, device: str | torch.device = "cpu") -> Captioner:
+        """The captioner of a folder that `regard vision train` wrote."""
+        from regard.inference.captioner_folder import read_captioner
+
+        return read_captioner(Path(folder), usable_device(device))
+
+    # --- captioning -----------------------------------------------------------------------------------------------
+
+    @overload
+    def caption(
+        self,
+        image: Picture,
+        *,
+        search: Search = ...,
+        beam: int | None = ...,
+        n_best: int | None = ...,
+        attention: bool = ...,
+        candidates: int = ...,
+        prefix: str | Sequence[int] = ...,
+        intervention: Intervention | None = ...,
+    ) -> Caption: ...
+
+    @overload
+    def caption(
+        self,
+        image: list[Picture] | tuple[Picture, ...],
+        *,
+        search: Search = ...,
+        beam: int | None = ...,
+        n_best: int | None = ...,
+        attention: bool = ...,
+        candidates: int = ...,
+        prefix: str | Sequence[int] = ...,
+        intervention: Intervention | None = ...,
+    ) -> list[Caption]: ...
+
+    def caption(
+        self,
+        image: Picture | list[Picture] | tuple[Picture, ...],
+        *,
+        search: Search = None,
+        beam: int | None = None,
+        n_best: int | None = None,
+        attention: bool = True,
+        candidates: int = 0,
+        prefix: str | Sequence[int] = "",
+        intervention: Intervention | None = None,
+    ) -> Caption | list[Caption]:
+        """The caption of an image, or of each of several; an image of another size is stretched to the model's.
+
+        `search` changes the settings of the recipe; `beam` and `n_best` are short for it. `prefix` forces how the
+        caption begins, as text or as piece ids. `candidates` records so many of the likeliest pieces at each step.
+        """
+        alone = not isinstance(image, list | tuple)
+        captions = self.caption_images(
+            [image] if alone else image,  # type: ignore[list-item, arg-type]  # told apart by `alone`
+            search=self.search_settings(search, beam=beam, n_best=n_best),
+            attention=attention,
+            candidates=candidates,
+            prefix=prefix,
+            intervention=intervention,
+        )
+        return next(captions) if alone else list(captions)
+
+    def caption_images(
+        self,
+        images: Iterable[Picture],
+        *,
+        search: Search = None,
+        attention: bool = True,
+        candidates: int = 0,
+        prefix: str | Sequence[int] = "",
+        intervention: Intervention | None = None,
+        together: int = TOGETHER,
+    ) -> Iterator[Caption]:
+        """One caption for each image, in order; `together` images are held at a time."""
+        settings = self.search_settings(search)
+        beginning = self.tokenizer.encode_prefix(prefix)
+        stream = iter(images)
+        first = 0
+        while chunk := [self.read(image) for image in islice(stream, together)]:
+            source = torch.stack([self.tensor(pixels) for pixels in chunk]).to(self.device)
+            forced = None
+            if beginning:
+                forced = source_batch([beginning] * len(chunk))[0].to(self.device)
+            found = run_search(
+                self.model,
+                source,
+                None,
+                settings,
+                prefix=forced,
+                attention=attention,
+                candidates=candidates,
+                intervention=intervention,
+                indices=range(first, first + len(chunk)),
+                pad=PAD,
+                bos=BOS,
+                eos=EOS,
+            )
+            first += len(chunk)
+            for pixels, hypotheses in zip(chunk, found, strict=True):
+                yield self._captions(pixels, hypotheses)
+
+    def force(
+        self,
+        image: Picture,
+        text: str,
+        *,
+        attention: bool = True,
+        candidates: int = 0,
+        intervention: Intervention | None = None,
+    ) -> Caption:
+        """The given caption of an image with what the model thinks of it: attention, candidates, probability."""
+        pixels = self.read(image)
+        ids = self.tokenizer.encode(text)
+        words = collate([ids], [ids])
+        source = self.tensor(pixels).unsqueeze(0)
+        batch = Batch(source, None, words.target_in, words.target_out, words.target_mask).to(self.device)
+        alpha = self.recipe.search.length_penalty
+        (forced,) = force(
+            self.model, batch, attention=attention, candidates=candidates, intervention=intervention, alpha=alpha
+        )
+        return self._build(pixels, text, self.tokenizer.tokens(text), forced)
+
+    def look(
+        self,
+        image: Picture,
+        *,
+        reference: str | None = None,
+        prefix: str | Sequence[int] = "",
+        beam: int | None = None,
+        candidates: int = 5,
+        intervention: Intervention | None = None,
+    ) -> Look:
+        """Everything that was seen while the image was captioned, as docs/look-format.md tells of it.
+
+        `reference` is a caption to look at instead of the model's own.
+        """
+        pixels = self.read(image)
+        if reference is None:
+            caption = self.caption(pixels, beam=beam, prefix=prefix, intervention=intervention)
+        else:
+            caption = self.force(pixels, reference, intervention=intervention)
+        source, target = self.tensor(pixels).unsqueeze(0), [token.id for token in caption.tokens]
+        look = record(
+            walk_along(self.model, source, None, target, intervention),
+            caption,
+            model=self.model,
+            tokenizer=self.tokenizer,
+            name=self.name,
+            source=Side(text="", words=[], pieces=[]),
+            candidates=candidates,
+        )
+        about = look.model.model_copy(update={"kind": self.recipe.model.kind})
+        seen = {"image": picture_of(pixels, caption.grid), "model": about, "intervention": intervention}
+        forced = len(self.tokenizer.encode_prefix(prefix)) if reference is None else 0
+        return look.model_copy(update={**seen, "forced": reference is not None, "prefix": forced})
+
+    # --- images, settings and results -----------------------------------------------------------------------------
+
+    def read(self, image: Picture) -> Pixels:
+        """The image as bytes (H, W, 3), or (H, W) for a model that reads grey images; refused if it does not fit."""
+        channels = self.recipe.model.image_channels
+        if isinstance(image, str | PathLike):
+            return as_pixels(read_image(Path(image), channels))
+        pixels = np.asarray(image)
+        kind = (pixels.dtype == np.uint8, pixels.ndim, pixels.shape[2:])
+        if 0 in pixels.shape or kind != (True, 3 if channels == 3 else 2, (3,) if channels == 3 else ()):
+            wanted = "(height, width, 3)" if channels == 3 else "(height, width)"
+            raise DataError(
+                f"an image of the shape {pixels.shape} and type {pixels.dtype}: this model needs bytes {wanted}; "
+                f'convert it, with Pillow as in image.convert("{"RGB" if channels == 3 else "L"}").'
+            )
+        return pixels
+
+    def tensor(self, pixels: Pixels) -> Tensor:
+        """The image as the model reads it, bytes (C, H, W)."""
+        return as_tensor(pixels, self.recipe.model.image_size)
+
+    def search_settings(
+        self, search: Search = None, *, beam: int | None = None, n_best: int | None = None
+    ) -> SearchSettings:
+        """The recipe's search settings with changes; a larger `n_best` alone widens the beam to it."""
+        return chosen_settings(self.recipe.search, search, beam=beam, n_best=n_best)
+
+    def _captions(self, pixels: Pixels, hypotheses: Sequence[Hypothesis]) -> Caption:
+        built = [
+            (one_line(self.tokenizer.decode(each.ids)), self.tokenizer.decoded_tokens(each.ids), each)
+            for each in hypotheses
+        ]
+        alternatives = tuple(self._build(pixels, *each) for each in built[1:])
+        return self._build(pixels, *built[0], alternatives=alternatives)
+
+    def _build(
+        self,
+        pixels: Pixels,
+        text: str,
+        tokens: tuple[Token, ...],
+        hypothesis: Hypothesis,
+        alternatives: tuple[Caption, ...] = (),
+    ) -> Caption:
+        piece, grid = self.tokenizer.piece, self.recipe.model.grid
+        maps = hypothesis.alignment
+        return Caption(
+            image=pixels,
+            text=text,
+            tokens=tokens,
+            score=hypothesis.score,
+            log_probability=hypothesis.log_probability,
+            finished=hypothesis.finished,
+            attention=None if maps is None else maps.cpu().numpy().reshape(-1, grid, grid),
+            candidates=tuple(
+                tuple((piece(number), probability) for number, probability in step) for step in hypothesis.candidates
+            ),
+            token_log_probabilities=hypothesis.token_log_probabilities,
+            alternatives=alternatives,
+        )
+
+
+def picture_of(pixels: Pixels, grid: tuple[int, int]) -> LookedAt:
+    """The image as the look record has it, a large one made smaller."""
+    picture = Image.fromarray(pixels)
+    picture.thumbnail((MOST_SHOWN, MOST_SHOWN))
+    return LookedAt(
+        width=pixels.shape[1],
+        height=pixels.shape[0],
+        rows=grid[0],
+        columns=grid[1],
+        png=png_of(np.asarray(picture)),
+    )

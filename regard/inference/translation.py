@@ -1,0 +1,165 @@
+"""A translation with everything that is known about it: the only door to looking, evaluating and serving.
+
+As JSON, one line for each sentence (`Translation.to_dict`):
+
+    source            the line as given
+    text              its translation
+    score             log-probability with the length and coverage penalties; what n-best lists are sorted by
+    log_probability   of the whole translation, natural logarithm
+    finished          false when it was cut at the greatest length
+    tokens            the pieces of the translation, the closing </s> included
+    alignment         links between words as "source-target", counted from 0; null without attention
+    n_best            the best translations, this one first: text, score, log_probability, finished
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, overload
+
+import numpy as np
+import numpy.typing as npt
+
+from regard.errors import ConfigError, NoAttention
+from regard.evaluation.alignment import format_links, links, word_attention
+
+if TYPE_CHECKING:
+    from regard.data.text.tokenizer import Token
+    from regard.look.record import Look
+    from regard.nn.attention.intervention import Kind
+
+Weights = npt.NDArray[np.floating[Any]]
+Candidate = tuple[str, float]
+"""A piece and its probability."""
+
+# everything that Python or an editor may take for the end of a line
+_LINE_ENDS = re.compile("[\n\r\x0b\x0c\x1c\x1d\x1e\x85\u2028\u2029]")
+
+
+class LazyTokens(Sequence["Token"]):
+    """Tokens that are found when someone looks: most who translate a file never do."""
+
+    def __init__(self, find: Callable[[], tuple[Token, ...]]) -> None:
+        self._find = find
+
+    @cached_property
+    def _tokens(self) -> tuple[Token, ...]:
+        return self._find()
+
+    @overload
+    def __getitem__(self, place: int) -> Token: ...
+
+    @overload
+    def __getitem__(self, place: slice) -> tuple[Token, ...]: ...
+
+    def __getitem__(self, place: int | slice) -> Token | tuple[Token, ...]:
+        return self._tokens[place]
+
+    def __len__(self) -> int:
+        return len(self._tokens)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Sequence) and self._tokens == tuple(other)
+
+    def __hash__(self) -> int:
+        return hash(self._tokens)
+
+    def __repr__(self) -> str:
+        return repr(self._tokens)
+
+
+@dataclass(frozen=True)
+class Translation:
+    """One sentence and its translation; T pieces of the translation, S of the source, both with the closing </s>."""
+
+    source: str
+    text: str  # never holds the end of a line
+    source_tokens: Sequence[Token] = ()
+    tokens: Sequence[Token] = ()
+    score: float = 0.0
+    log_probability: float = 0.0
+    finished: bool = True  # False when it was cut at the greatest length
+    attention: Mapping[Kind, Weights] | None = field(default=None, compare=False)  # (layers, heads, T, S) each
+    alignment: Weights | None = field(default=None, compare=False)  # (T, S)
+    candidates: tuple[tuple[Candidate, ...], ...] = ()  # the likeliest pieces at each step
+    token_log_probabilities: tuple[float, ...] = ()
+    alternatives: tuple[Translation, ...] = ()  # the further ones of the n best
+    look_again: Callable[[Translation], Look] | None = field(default=None, compare=False, repr=False)
+
+    def __str__(self) -> str:
+        return self.text
+
+    @property
+    def source_words(self) -> tuple[str, ...]:
+        """The white-space words of the source."""
+        return tuple(self.source.split())
+
+    @property
+    def words(self) -> tuple[str, ...]:
+        """The white-space words of the translation."""
+        return tuple(self.text.split())
+
+    def word_alignment(self) -> npt.NDArray[np.float64]:
+        """Attention between words (W_t, W_s): summed over a source word's pieces, averaged over a target word's."""
+        if self.alignment is None:
+            raise NoAttention(
+                "this translation has no attention: use a model that has it (see `regard models`), "
+                "and translate with attention=True."
+            )
+        return word_attention(
+            self.alignment,
+            [token.word for token in self.source_tokens],
+            [token.word for token in self.tokens],
+            source_length=len(self.source_words),
+            target_length=len(self.words),
+        )
+
+    def links(self, method: str = "argmax", threshold: float = 0.5) -> frozenset[tuple[int, int]]:
+        """Links (source word, target word) read from the attention; methods as in `regard.evaluation.alignment`."""
+        return links(self.word_alignment(), method, threshold)
+
+    def look(self) -> Look:
+        """Everything that the model did on the way, for every view; the model runs along the translation once more."""
+        if not self.tokens:
+            raise ConfigError("the translation is empty: there is nothing to look at.")
+        if self.look_again is None:
+            raise ConfigError("there is no model behind this translation: look at the one that `translate` returned.")
+        return self.look_again(self)
+
+    def _repr_html_(self) -> str | None:
+        """The interactive view, for a notebook; None, which shows the plain text, where there is nothing to look at."""
+        return None if self.look_again is None or not self.tokens else self.look()._repr_html_()
+
+    def __getstate__(self) -> dict[str, Any]:
+        """What is pickled and copied: all but the way back to the model."""
+        found = {"source_tokens": tuple(self.source_tokens), "tokens": tuple(self.tokens)}
+        return {**self.__dict__, **found, "look_again": None}
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values for JSON, as the head of this file tells."""
+        return {
+            "source": self.source,
+            "text": self.text,
+            "score": self.score,
+            "log_probability": self.log_probability,
+            "finished": self.finished,
+            "tokens": [token.text for token in self.tokens],
+            "alignment": None if self.alignment is None else format_links(self.links()),
+            "n_best": [
+                {
+                    "text": each.text,
+                    "score": each.score,
+                    "log_probability": each.log_probability,
+                    "finished": each.finished,
+                }
+                for each in (self, *self.alternatives)
+            ],
+        }
+
+
+def one_line(text: str) -> str:
+    """The text with a space for everything that could end a line; its length and its words stay the same."""
+    return _LINE_ENDS.sub(" ", text)

@@ -1,0 +1,1 @@
+"""Views of the look record: terminal, pictures, animation, page."""

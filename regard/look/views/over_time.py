@@ -1,0 +1,99 @@
+"""How an alignment came about, as a strip, a GIF, or tables in the terminal, from the moments of a look."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+from PIL import Image
+from rich.text import Text
+
+from regard.errors import ConfigError, DataError
+from regard.look.maps import Choice, Map, maps_of
+from regard.look.record import Look
+from regard.look.views.gif import WIDTH, write_images
+from regard.look.views.heatmap import PAPER, Panel, grid_cell, save_figure, sheet_figure
+from regard.look.views.terminal import map_table
+
+STRIP_MOMENTS, TERMINAL_MOMENTS = 6, 3
+FRAME, LAST_FRAME = 450, 2500  # milliseconds
+
+
+def save_over_time(
+    look: Look,
+    path: Path,
+    choice: Choice,
+    *,
+    title: str | None = None,
+    font: str | Path | None = None,
+    size: int = WIDTH,
+    speed: float = 1.0,
+) -> None:
+    """A strip of some moments as .png, .svg or .pdf; all of them, one after the other, as .gif."""
+    maps = moment_maps(look, choice)
+    if path.suffix.lower() == ".gif":
+        _save_gif(maps, path, title, font, size, speed)
+    else:
+        sheet = [_strip([maps[place] for place in spread(len(maps), STRIP_MOMENTS)])]
+        save_figure(sheet_figure(sheet, title=title, font=font), path)
+
+
+def over_time_table(look: Look, choice: Choice, *, width: int = 80, colour: bool = True, digits: bool = False) -> Text:
+    """The first moment, the last, and one between them, for the terminal."""
+    maps = moment_maps(look, choice)
+    parts: list[Text] = []
+    for place in spread(len(maps), TERMINAL_MOMENTS):
+        update, drawn = maps[place]
+        parts += [Text(f"update {update:,}", "bold"), Text()]
+        parts += [map_table(drawn, width=width, colour=colour, digits=digits), Text()]
+    table = Text("\n", no_wrap=True, overflow="ignore", end="").join(parts[:-1])
+    table.no_wrap, table.overflow = True, "ignore"
+    return table
+
+
+def moment_maps(look: Look, choice: Choice) -> list[tuple[int, Map]]:
+    """(update, map) of every moment."""
+    if not choice.is_alignment:
+        raise ConfigError("over time only the alignment is kept: leave --kind, --layer, --head and --average out.")
+    if not look.over_time:
+        raise DataError(f"{look.model.name}: nothing was kept over time.")
+    found = []
+    for moment in look.over_time:
+        then = look.model_copy(update={"target": moment.target, "alignment": moment.alignment})
+        found.append((moment.update, maps_of(then, choice)[0]))
+    return found
+
+
+def spread(count: int, most: int) -> list[int]:
+    """At most so many places of 0 … count - 1, evenly, the first and the last among them."""
+    return sorted({round(place) for place in np.linspace(0, count - 1, min(count, most)).tolist()})
+
+
+def _strip(maps: Sequence[tuple[int, Map]]) -> list[Panel]:
+    """Panels side by side; where all have the same rows, as with a reference, the first alone tells them."""
+    cell = grid_cell([drawn for _, drawn in maps])
+    same = len({drawn.rows for _, drawn in maps}) == 1
+    return [
+        Panel(drawn, f"update {update:,}", row_labels=number == 0 or not same, cell=cell)
+        for number, (update, drawn) in enumerate(maps)
+    ]
+
+
+def _save_gif(
+    maps: Sequence[tuple[int, Map]], path: Path, title: str | None, font: str | Path | None, size: int, speed: float
+) -> None:
+    figures = [sheet_figure([[Panel(drawn, f"update {update:,}")]], title=title, font=font) for update, drawn in maps]
+    inches = [figure.get_size_inches() for figure in figures]
+    width, height = max(each[0] for each in inches), max(each[1] for each in inches)
+    canvas = (size, round(size * height / width))
+    images = []
+    for figure in figures:
+        buffer = io.BytesIO()
+        figure.savefig(buffer, format="png", dpi=size / width, facecolor=PAPER)
+        image = Image.new("RGB", canvas, PAPER)
+        image.paste(Image.open(buffer).convert("RGB"), (0, 0))
+        images.append(image)
+    times = [FRAME / speed] * (len(images) - 1) + [LAST_FRAME / speed]
+    write_images(images, times, path)

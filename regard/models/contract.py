@@ -1,0 +1,204 @@
+"""The contract between models and everything that uses them.
+
+Search, training, looking, serving and evaluation know only this file.
+
+    model.encode(source, source_mask)    -> Memory
+    model.start(memory)                  -> State
+    model.step(token, state, memory)     -> Step(hidden, state, attention, trace)
+    model.project(hidden)                -> logits over the vocabulary, or over chosen columns of it
+    model.forward(batch)                 -> Output(hidden, attention, extra_loss), teacher forced
+    model.alignment(attention)           -> (B, T, S)
+
+Shapes: B sentences, N = B·beams rows, S source positions, T target positions, D hidden size, V vocabulary.
+Masks: True = may be attended to.
+
+What every model keeps:
+
+* `step` repeated with the gold tokens gives the numbers of `forward`.
+* `Memory` has one row per sentence. `token` and `state` may have several rows per sentence, N = B·beams,
+  the rows of a sentence side by side: the beams of a sentence share its memory and no copy of it is made.
+* A `State` is never changed in place; `step` returns a new one.
+* Source positions are those of the sentence as given, also where the model reads it reversed.
+* Weights are recorded before dropout, 0 on padding, and every real row sums to 1 (local-p: at most 1).
+* The source sentence ends with its end-of-sentence token; S counts it.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from regard.errors import NoAttention
+from regard.nn.attention.intervention import Intervention, Kind
+from regard.nn.attention.memory import Memory
+from regard.nn.attention.trace import Attention, Trace
+from regard.nn.cache import is_identity
+
+NOWHERE = -1  # in a guide: attention is free here
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Sentence pairs of similar length; `target_in` begins with BOS, `target_out` ends with EOS.
+
+    A classifier reads no target: its `target_out` (B, 1) is the class.
+    """
+
+    source: Tensor  # (B, S) token ids, or images (B, C, H, W)
+    source_mask: Tensor | None  # (B, S), None for images
+    target_in: Tensor  # (B, T)
+    target_out: Tensor  # (B, T)
+    target_mask: Tensor  # (B, T)
+    indices: tuple[int, ...] = ()  # which sentence pairs of the corpus these are
+    guide: Tensor | None = None  # (B, T) the source position that attention should learn to look at, or NOWHERE
+
+    @property
+    def target_tokens(self) -> int:
+        """The number of real target tokens, EOS included."""
+        return int(self.target_mask.sum())
+
+    def to(self, device: torch.device | str) -> Batch:
+        """The same batch on another device."""
+        return replace(
+            self,
+            source=self.source.to(device),
+            source_mask=None if self.source_mask is None else self.source_mask.to(device),
+            target_in=self.target_in.to(device),
+            target_out=self.target_out.to(device),
+            target_mask=self.target_mask.to(device),
+            guide=None if self.guide is None else self.guide.to(device),
+        )
+
+
+@dataclass(frozen=True)
+class State:
+    """Where a decoder stands: tensors with one row per hypothesis, and the number of steps taken."""
+
+    tensors: tuple[Tensor, ...]  # each (N, ...)
+    position: int = 0
+
+    def select(self, index: Tensor) -> State:
+        """The state of the rows `index` (M,), in that order; rows may repeat, and if all stay nothing is copied."""
+        if self.tensors and is_identity(index, self.tensors[0].size(0)):
+            return self
+        return State(tuple(tensor.index_select(0, index) for tensor in self.tensors), self.position)
+
+    def advance(self, tensors: Iterable[Tensor]) -> State:
+        """The state one step later."""
+        return State(tuple(tensors), self.position + 1)
+
+
+@dataclass(frozen=True)
+class Step:
+    """One decoder step."""
+
+    hidden: Tensor  # (N, D) the input of the last linear layer
+    state: State
+    attention: Attention | None = None  # T = 1
+    trace: tuple[Trace, ...] = ()
+
+
+@dataclass(frozen=True)
+class Output:
+    """All decoder steps of a batch, teacher forced."""
+
+    hidden: Tensor  # (B, T, D)
+    attention: Attention | None = None
+    extra_loss: Tensor | None = None  # a scalar that training adds to the loss per token
+
+
+class Predictor(nn.Module, ABC):
+    """What training needs of a model, and all that a classifier is: hidden states of a batch, and logits of them."""
+
+    vocabulary_size: int  # V of the target: its words, or the classes
+
+    @abstractmethod
+    def forward(self, batch: Batch) -> Output:
+        """The hidden states at every target position of the batch."""
+
+    @abstractmethod
+    def project(self, hidden: Tensor, columns: Tensor | None = None) -> Tensor:
+        """Logits (..., V) of hidden (..., D), or of the vocabulary entries `columns` (C,) alone."""
+
+
+class Model(Predictor):
+    """A sequence-to-sequence model: the base class of all of ours, and of a user's own."""
+
+    @abstractmethod
+    def encode(
+        self,
+        source: Tensor,
+        source_mask: Tensor | None = None,
+        *,
+        attention: bool = False,
+        intervention: Intervention | None = None,
+    ) -> Memory:
+        """Read the source (B, S)."""
+
+    @abstractmethod
+    def start(self, memory: Memory) -> State:
+        """The decoder's state before the first word, one row per sentence."""
+
+    @abstractmethod
+    def step(
+        self,
+        token: Tensor,
+        state: State,
+        memory: Memory,
+        *,
+        attention: bool = False,
+        trace: bool = False,
+        intervention: Intervention | None = None,
+    ) -> Step:
+        """Read the previous token (N,) and predict the next one."""
+
+    def projection(self, columns: Tensor | None = None) -> Callable[[Tensor], Tensor]:
+        """`project` for many steps: a model may do once here what depends on the columns alone."""
+        return lambda hidden: self.project(hidden, columns)
+
+    def forward(self, batch: Batch, *, attention: bool = False, intervention: Intervention | None = None) -> Output:
+        """All steps with the gold tokens as input; here step by step, where a model has nothing faster."""
+        memory = self.encode(batch.source, batch.source_mask, attention=attention, intervention=intervention)
+        state = self.start(memory)
+        hidden: list[Tensor] = []
+        recorded: list[Attention] = []
+        for token in batch.target_in.unbind(1):
+            step = self.step(token, state, memory, attention=attention, intervention=intervention)
+            state = step.state
+            hidden.append(step.hidden)
+            if step.attention is not None:
+                recorded.append(step.attention)
+        return Output(torch.stack(hidden, 1), join_steps(recorded, memory) if attention else None)
+
+    def alignment(self, attention: Attention | None) -> Tensor:
+        """(B, T, S): the one map that best says which source position each target token came from."""
+        weights = None if attention is None else attention.get("cross")
+        if weights is None:
+            raise NoAttention(
+                f"{type(self).__name__} has no attention, so it has no alignment: "
+                "train a model with attention (see `regard models`) to get one."
+            )
+        return weights[:, -1, 0]
+
+
+MakeModel = Model | Callable[[int, int], Model]
+"""A user's own model, or a function that builds it for the sizes of the source and target vocabularies."""
+
+
+def join_steps(recorded: Sequence[Attention], memory: Memory) -> Attention:
+    """The attention of single steps, (B, layers, heads, 1, S) each, as one record over T, with the encoder's own.
+
+    A decoder that looks at itself sees one step more each time: what is still to come gets 0.
+    """
+    joined: dict[Kind, Tensor] = dict(memory.attention)
+    kinds = recorded[0].keys() if recorded else ()
+    for kind in kinds:
+        width = recorded[-1][kind].size(-1)
+        rows = [functional.pad(record[kind], (0, width - record[kind].size(-1))) for record in recorded]
+        joined[kind] = torch.cat(rows, 3)
+    return joined

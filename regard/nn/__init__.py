@@ -1,0 +1,1 @@
+"""What models are made of: linear layers, recurrent cells, attention, attention over images."""

@@ -1,0 +1,179 @@
+"""Compare: how much does a query resemble each key?
+
+Every score maps queries (B, T, Dq) and prepared keys (B, S, P) to (B, T, S). `prepare` does once per sentence what
+does not depend on the query, so that no decoder step repeats it.
+"""
+
+from __future__ import annotations
+
+import math
+import warnings
+from abc import ABC, abstractmethod
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from regard.config.settings import ScoreName
+from regard.errors import ConfigError
+from regard.nn.products import PRODUCTS, Products
+
+# Elements that the additive score's (B, T, S, A) may hold at once; above it, queries are compared in slices.
+ADDITIVE_SLICE = 16_000_000
+
+
+class Score(nn.Module, ABC):
+    """A comparison of queries with keys."""
+
+    reach: int | None = None
+    """How many source positions can be scored at all; None: every one."""
+
+    def prepare(self, keys: Tensor) -> Tensor:
+        """What the score needs of the keys (B, S, Dk), computed once per sentence."""
+        return keys
+
+    def ask(self, query: Tensor, products: Products = PRODUCTS) -> Tensor:
+        """What the score needs of queries (B, T, Dq): here, the queries themselves."""
+        return query
+
+    @abstractmethod
+    def compare(self, asked: Tensor, prepared: Tensor) -> Tensor:
+        """The scores (B, T, S) of what `ask` made of the queries against prepared keys (B, S, P)."""
+
+    def forward(self, query: Tensor, prepared: Tensor) -> Tensor:
+        """The scores (B, T, S) of queries (B, T, Dq) against prepared keys (B, S, P)."""
+        return self.compare(self.ask(query), prepared)
+
+
+class Dot(Score):
+    """score(q, k) = qᵀ k (Luong 2015, eq. 8)."""
+
+    def __init__(self, query_size: int, key_size: int) -> None:
+        super().__init__()
+        if query_size != key_size:
+            raise ConfigError(
+                f"the {type(self).__name__} score needs queries and keys of one size, not {query_size} and {key_size}: "
+                'choose "general" or "additive", or make the sizes equal.'
+            )
+
+    def compare(self, asked: Tensor, prepared: Tensor) -> Tensor:
+        return asked @ prepared.transpose(1, 2)
+
+
+class ScaledDot(Dot):
+    """score(q, k) = qᵀ k / √d (Vaswani 2017, eq. 1)."""
+
+    def compare(self, asked: Tensor, prepared: Tensor) -> Tensor:
+        return super().compare(asked, prepared) / math.sqrt(asked.size(-1))
+
+
+class General(Score):
+    """score(q, k) = qᵀ W k (Luong 2015, eq. 8)."""
+
+    def __init__(self, query_size: int, key_size: int) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.empty(query_size, key_size))
+        nn.init.xavier_uniform_(self.weight)
+
+    def prepare(self, keys: Tensor) -> Tensor:
+        return functional.linear(keys, self.weight)  # W k: (B, S, Dq)
+
+    def compare(self, asked: Tensor, prepared: Tensor) -> Tensor:
+        return asked @ prepared.transpose(1, 2)
+
+
+class Additive(Score):
+    """score(q, k) = vᵀ tanh(W q + U k) (Bahdanau 2015, A.1.2).
+
+    Luong's concat, vᵀ tanh(W [q; k]), is the same function with W and U side by side in one matrix.
+    """
+
+    def __init__(self, query_size: int, key_size: int, size: int) -> None:
+        super().__init__()
+        self.query = nn.Linear(query_size, size, bias=False)  # W
+        self.key = nn.Linear(key_size, size, bias=False)  # U
+        self.v = nn.Parameter(torch.empty(size))
+        nn.init.xavier_uniform_(self.query.weight)
+        nn.init.xavier_uniform_(self.key.weight)
+        nn.init.uniform_(self.v, -1 / math.sqrt(size), 1 / math.sqrt(size))
+
+    def prepare(self, keys: Tensor) -> Tensor:
+        projected: Tensor = self.key(keys)  # U k: (B, S, A)
+        return projected
+
+    def ask(self, query: Tensor, products: Products = PRODUCTS) -> Tensor:
+        return products(query, self.query.weight)  # W q: (B, T, A)
+
+    def compare(self, asked: Tensor, prepared: Tensor) -> Tensor:
+        per_query = max(1, prepared.numel())
+        slices = torch.split(asked, max(1, ADDITIVE_SLICE // per_query), 1)
+        scores = [torch.tanh(part.unsqueeze(2) + prepared.unsqueeze(1)) @ self.v for part in slices]
+        return scores[0] if len(scores) == 1 else torch.cat(scores, 1)
+
+
+class Location(Score):
+    """score(q, ·)ⱼ = (W q)ⱼ: the query and the position alone decide (Luong 2015, eq. 9).
+
+    W has a row for each of `max_positions` source positions; later positions cannot be attended to.
+    """
+
+    def __init__(self, query_size: int, max_positions: int) -> None:
+        super().__init__()
+        self.reach = max_positions
+        self.position = nn.Linear(query_size, max_positions, bias=False)
+
+    def prepare(self, keys: Tensor) -> Tensor:
+        if keys.size(1) > self.position.out_features:
+            # The text names no length: Python shows a warning once for each text.
+            warnings.warn(
+                f"a source is longer than the location score reaches: positions after {self.position.out_features} "
+                "get no attention (raise model.max_source_positions and train again)",
+                stacklevel=2,
+            )
+        return keys
+
+    def ask(self, query: Tensor, products: Products = PRODUCTS) -> Tensor:
+        return products(query, self.position.weight)
+
+    def compare(self, asked: Tensor, prepared: Tensor) -> Tensor:
+        source_length = prepared.size(1)
+        scores = asked[..., :source_length]
+        return functional.pad(scores, (0, source_length - scores.size(-1)))
+
+
+class Cosine(Score):
+    """score(q, k) = β cos(q, k): content-based addressing (Graves 2014); β is learned, or 1."""
+
+    def __init__(self, query_size: int, key_size: int, learned_sharpness: bool = True) -> None:
+        super().__init__()
+        if query_size != key_size:
+            raise ConfigError(
+                f"the cosine score needs queries and keys of one size, not {query_size} and {key_size}: "
+                'choose "general" or "additive", or make the sizes equal.'
+            )
+        # A cosine lies in [-1, 1], which alone can hardly prefer one word of many; training starts a little sharper.
+        self.log_sharpness = nn.Parameter(torch.tensor(math.log(5.0))) if learned_sharpness else None
+
+    def prepare(self, keys: Tensor) -> Tensor:
+        return functional.normalize(keys, dim=-1)
+
+    def compare(self, asked: Tensor, prepared: Tensor) -> Tensor:
+        cosine = functional.normalize(asked, dim=-1) @ prepared.transpose(1, 2)
+        return cosine if self.log_sharpness is None else self.log_sharpness.exp() * cosine
+
+
+def make_score(name: ScoreName, query_size: int, key_size: int, *, size: int, max_positions: int) -> Score:
+    """The score of a recipe; `size` is the additive score's, `max_positions` the location score's."""
+    match name:
+        case "dot":
+            return Dot(query_size, key_size)
+        case "scaled_dot":
+            return ScaledDot(query_size, key_size)
+        case "general":
+            return General(query_size, key_size)
+        case "additive" | "concat":
+            return Additive(query_size, key_size, size)
+        case "location":
+            return Location(query_size, max_positions)
+        case "cosine":
+            return Cosine(query_size, key_size)

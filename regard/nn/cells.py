@@ -1,0 +1,318 @@
+"""Recurrent cells, one step at a time or over a whole sentence, and what stacks of them share.
+
+A cell's state is a tuple of (N, D) tensors whose first is its output. What does not depend on the state, the product
+of the input weights with all inputs, is computed once for all steps (`project`).
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+
+import torch
+from torch import Tensor, nn
+
+from regard.config.settings import CellName
+from regard.nn.dropout import dropout
+from regard.nn.products import PRODUCTS, Products, step_products
+from regard.nn.rnn_kernels import GruSequence, LstmSequence
+
+LOUDER = 3.0  # times the usual input weights, see `louder`
+
+CellState = tuple[Tensor, ...]
+
+
+class Cell(nn.Module, ABC):
+    """A recurrent cell with `gates` blocks of D rows in its weights."""
+
+    gates: int
+    state_tensors: int = 1
+
+    def __init__(self, input_size: int, hidden_size: int, layer_norm: bool = False) -> None:
+        super().__init__()
+        self.input_size = input_size
+        self.hidden_size = hidden_size
+        width = self.gates * hidden_size
+        self.weight_input = nn.Parameter(torch.empty(width, input_size))
+        self.weight_hidden = nn.Parameter(torch.empty(width, hidden_size))
+        self.bias = nn.Parameter(torch.zeros(width))
+        # Ba et al. 2016: the products with input and state are normalised apart, before their sum.
+        self.norm_input = nn.LayerNorm(width) if layer_norm else None
+        self.norm_hidden = nn.LayerNorm(width) if layer_norm else None
+        for block in self.weight_input.data.chunk(self.gates):
+            nn.init.xavier_uniform_(block)
+        for block in self.weight_hidden.data.chunk(self.gates):
+            nn.init.orthogonal_(block)
+
+    def project(self, inputs: Tensor, start: int = 0, end: int | None = None, products: Products = PRODUCTS) -> Tensor:
+        """The input product (..., gates·D) of inputs (..., end − start), those columns of the whole input."""
+        return products(inputs, self.weight_input, start, end)
+
+    def initial_state(self, rows: int, like: Tensor) -> CellState:
+        """Zeros."""
+        return tuple(like.new_zeros(rows, self.hidden_size) for _ in range(self.state_tensors))
+
+    @abstractmethod
+    def forward(self, projected: Tensor, state: CellState, products: Products = PRODUCTS) -> CellState:
+        """The state after one step, from the input product (N, gates·D) and the state before."""
+
+    def run(
+        self,
+        inputs: Tensor,
+        state: CellState | None = None,
+        lengths: Tensor | None = None,
+        backwards: bool = False,
+    ) -> tuple[Tensor, CellState]:
+        """Outputs (B, S, D), 0 on padding, and the final state of every sentence, over inputs (B, S, input).
+
+        Backwards, a sentence is read from its last word to its first; outputs stay in its order.
+        """
+        if state is None:
+            state = self.initial_state(inputs.size(0), inputs)
+        real = None
+        if lengths is not None:
+            positions = torch.arange(inputs.size(1), device=inputs.device)
+            real = (positions.unsqueeze(1) < lengths).unsqueeze(2)  # (S, B, 1)
+        projected = self.project(inputs.transpose(0, 1))  # (S, B, gates·D)
+        outputs, state = self._sequence(projected, state, real, backwards)
+        return (outputs if real is None else outputs * real).transpose(0, 1), state
+
+    def _sequence(
+        self, projected: Tensor, state: CellState, real: Tensor | None, backwards: bool
+    ) -> tuple[Tensor, CellState]:
+        """Outputs (S, B, D) and the final state, step by step; where a sentence is not `real`, its state stays."""
+        outputs: list[Tensor] = []
+        products = step_products()
+        order = range(projected.size(0))
+        for position in reversed(order) if backwards else order:
+            after = self(projected[position], state, products)
+            if real is None:
+                state = after
+            else:
+                state = tuple(torch.where(real[position], new, old) for new, old in zip(after, state, strict=True))
+            outputs.append(state[0])
+        return torch.stack(outputs[::-1] if backwards else outputs), state
+
+    def _input_product(self, projected: Tensor) -> Tensor:
+        return projected if self.norm_input is None else self.norm_input(projected)
+
+    def _hidden_product(self, hidden: Tensor, products: Products) -> Tensor:
+        product = products(hidden, self.weight_hidden)
+        return product if self.norm_hidden is None else self.norm_hidden(product)
+
+
+class Rnn(Cell):
+    """h = tanh(W x + U h + b) (Elman 1990)."""
+
+    gates = 1
+
+    def forward(self, projected: Tensor, state: CellState, products: Products = PRODUCTS) -> CellState:
+        return (torch.tanh(self._input_product(projected) + self._hidden_product(state[0], products) + self.bias),)
+
+
+class Gru(Cell):
+    """r, z = σ(…); n = tanh(W x + b + r ∘ (U h + b′)); h = (1 − z) ∘ n + z ∘ h.
+
+    This is the form of cuDNN and torch, with the reset gate applied after the matrix; see `PaperGru`.
+    """
+
+    gates = 3
+
+    def __init__(self, input_size: int, hidden_size: int, layer_norm: bool = False) -> None:
+        super().__init__(input_size, hidden_size, layer_norm)
+        self.bias_hidden = nn.Parameter(torch.zeros(self.gates * hidden_size))
+
+    def forward(self, projected: Tensor, state: CellState, products: Products = PRODUCTS) -> CellState:
+        (hidden,) = state
+        from_input = (self._input_product(projected) + self.bias).chunk(3, -1)
+        from_hidden = (self._hidden_product(hidden, products) + self.bias_hidden).chunk(3, -1)
+        reset = torch.sigmoid(from_input[0] + from_hidden[0])
+        update = torch.sigmoid(from_input[1] + from_hidden[1])
+        candidate = torch.tanh(from_input[2] + reset * from_hidden[2])
+        return (between(candidate, hidden, update),)
+
+    def _sequence(
+        self, projected: Tensor, state: CellState, real: Tensor | None, backwards: bool
+    ) -> tuple[Tensor, CellState]:
+        if self.norm_input is not None:
+            return super()._sequence(projected, state, real, backwards)
+        padding = None if real is None else ~real
+        outputs = GruSequence.apply(  # type: ignore[no-untyped-call]
+            projected + self.bias, self.weight_hidden, self.bias_hidden, state[0], padding, backwards
+        )
+        return outputs, (outputs[0 if backwards else -1],)
+
+
+class PaperGru(Cell):
+    """r, z = σ(W x + U h); s̃ = tanh(W x + U′ (r ∘ h)); h = (1 − z) ∘ h + z ∘ s̃ (Bahdanau 2015, A.1.1).
+
+    The reset gate is applied to the state before its matrix, as Cho and Bahdanau print it.
+    """
+
+    gates = 3
+
+    def __init__(self, input_size: int, hidden_size: int, layer_norm: bool = False) -> None:
+        super().__init__(input_size, hidden_size, layer_norm)
+        # The candidate's matrix waits for the reset gate, so it stands apart from that of the gates.
+        gates, candidate = self.weight_hidden.data.tensor_split([2 * hidden_size])
+        self.weight_hidden = nn.Parameter(gates.clone())
+        self.weight_candidate = nn.Parameter(candidate.clone())
+        self.norm_hidden = nn.LayerNorm(2 * hidden_size) if layer_norm else None
+        self.norm_candidate = nn.LayerNorm(hidden_size) if layer_norm else None
+
+    def forward(self, projected: Tensor, state: CellState, products: Products = PRODUCTS) -> CellState:
+        (hidden,) = state
+        size = self.hidden_size
+        from_input = self._input_product(projected) + self.bias
+        gates = torch.sigmoid(from_input[:, : 2 * size] + self._hidden_product(hidden, products))
+        reset, update = gates.chunk(2, -1)
+        product = products(reset * hidden, self.weight_candidate)
+        if self.norm_candidate is not None:
+            product = self.norm_candidate(product)
+        candidate = torch.tanh(from_input[:, 2 * size :] + product)
+        return (between(hidden, candidate, update),)
+
+
+class Lstm(Cell):
+    """i, f, g, o from W x + U h + b; c = σ(f) ∘ c + σ(i) ∘ tanh(g); h = σ(o) ∘ tanh(c); b starts f at 1."""
+
+    gates = 4
+    state_tensors = 2
+
+    def __init__(self, input_size: int, hidden_size: int, layer_norm: bool = False) -> None:
+        super().__init__(input_size, hidden_size, layer_norm)
+        self.norm_cell = nn.LayerNorm(hidden_size) if layer_norm else None
+        self.bias.data[hidden_size : 2 * hidden_size] = 1.0
+
+    def forward(self, projected: Tensor, state: CellState, products: Products = PRODUCTS) -> CellState:
+        hidden, cell = state
+        gates = self._input_product(projected) + self._hidden_product(hidden, products) + self.bias
+        admit, forget, candidate, show = gates.chunk(4, -1)
+        cell = torch.sigmoid(forget) * cell + torch.sigmoid(admit) * torch.tanh(candidate)
+        shown = cell if self.norm_cell is None else self.norm_cell(cell)
+        return torch.sigmoid(show) * torch.tanh(shown), cell
+
+    def _sequence(
+        self, projected: Tensor, state: CellState, real: Tensor | None, backwards: bool
+    ) -> tuple[Tensor, CellState]:
+        if self.norm_input is not None:
+            return super()._sequence(projected, state, real, backwards)
+        padding = None if real is None else ~real
+        outputs, cells = LstmSequence.apply(  # type: ignore[no-untyped-call]
+            projected + self.bias, self.weight_hidden, *state, padding, backwards
+        )
+        last = 0 if backwards else -1
+        return outputs, (outputs[last], cells[last])
+
+
+CELLS: dict[CellName, type[Cell]] = {"rnn": Rnn, "gru": Gru, "lstm": Lstm}
+
+
+@torch.no_grad()
+def louder(cell: Cell) -> Cell:
+    """The cell, with larger input weights to start from, for a layer that reads another one.
+
+    A recurrent layer with the usual weights hands on a fraction of what it is given, so that at first the upper layers
+    hear little of the words: see also `embedding.LOUD`.
+    """
+    cell.weight_input.mul_(LOUDER)
+    return cell
+
+
+class Stack(nn.Module):
+    """Recurrent layers on top of each other, with dropout between them; layer 1 may take a wider input."""
+
+    def __init__(
+        self,
+        cell: CellName,
+        layers: int,
+        input_size: int,
+        hidden_size: int,
+        *,
+        dropout: float,
+        layer_norm: bool,
+        bidirectional: bool = False,
+    ) -> None:
+        super().__init__()
+        self.dropout = dropout
+        make, size = CELLS[cell], hidden_size // 2 if bidirectional else hidden_size
+
+        def cells() -> nn.ModuleList:
+            upper = (louder(make(hidden_size, size, layer_norm)) for _ in range(layers - 1))
+            return nn.ModuleList([make(input_size, size, layer_norm), *upper])
+
+        self.layers = cells()
+        self.backward_layers = cells() if bidirectional else nn.ModuleList()
+
+    @property
+    def tensors_per_layer(self) -> int:
+        """How many tensors a layer's state has."""
+        return self.cell(0).state_tensors
+
+    def cell(self, layer: int) -> Cell:
+        """The cell of a layer, counted from 0 at the bottom."""
+        cell = self.layers[layer]
+        assert isinstance(cell, Cell)
+        return cell
+
+    def run(
+        self, inputs: Tensor, state: CellState | None = None, lengths: Tensor | None = None
+    ) -> tuple[Tensor, CellState]:
+        """Outputs of the top layer (B, S, D) and the flat final state of all layers."""
+        final: list[Tensor] = []
+        per_layer = self.tensors_per_layer
+        for number in range(len(self.layers)):
+            if number:
+                inputs = dropout(inputs, self.dropout, self.training)
+            start = None if state is None else state[number * per_layer : (number + 1) * per_layer]
+            outputs, after = self.cell(number).run(inputs, start, lengths)
+            if self.backward_layers:
+                backward = self.backward_layers[number]
+                assert isinstance(backward, Cell)
+                back_outputs, back_after = backward.run(inputs, None, lengths, backwards=True)
+                outputs = torch.cat([outputs, back_outputs], -1)
+                after = tuple(torch.cat(pair, -1) for pair in zip(after, back_after, strict=True))
+            inputs = outputs
+            final.extend(after)
+        return inputs, tuple(final)
+
+    def step(self, projected: Tensor, state: CellState, products: Products = PRODUCTS) -> CellState:
+        """The flat state of all layers after one step, from the bottom layer's input product (N, gates·D)."""
+        per_layer = self.tensors_per_layer
+        after = list(self.cell(0)(projected, state[:per_layer], products))
+        for number in range(1, len(self.layers)):
+            cell = self.cell(number)
+            inputs = dropout(after[-per_layer], self.dropout, self.training)
+            below = cell.project(inputs, products=products)
+            after.extend(cell(below, state[number * per_layer : (number + 1) * per_layer], products))
+        return tuple(after)
+
+
+def reversal(lengths: Tensor, source_length: int, keep_last: bool = False) -> Tensor:
+    """(B, S): where each position of a reversed sentence comes from; padding, and if asked the last word, stay."""
+    position = torch.arange(source_length, device=lengths.device)
+    ends = (lengths - int(keep_last)).unsqueeze(1)
+    return torch.where(position < ends, ends - 1 - position, position)
+
+
+def reorder(inputs: Tensor, index: Tensor) -> Tensor:
+    """inputs (B, S, D) with the positions of each sentence taken in the order of index (B, S)."""
+    return inputs.gather(1, index.unsqueeze(-1).expand_as(inputs))
+
+
+def uniform_linear(linear: nn.Linear) -> nn.Linear:
+    """The same layer, started with Glorot's uniform weights and no bias."""
+    nn.init.xavier_uniform_(linear.weight)
+    if linear.bias is not None:
+        nn.init.zeros_(linear.bias)
+    return linear
+
+
+def maxout(inputs: Tensor) -> Tensor:
+    """The larger of each pair of neighbours: (..., 2·L) -> (..., L) (Goodfellow 2013)."""
+    return torch.unflatten(inputs, -1, (-1, 2)).amax(-1)
+
+
+def between(start: Tensor, end: Tensor, share: Tensor) -> Tensor:
+    """start + share · (end − start), also where mixed precision gave the three different types."""
+    kind = torch.promote_types(start.dtype, end.dtype)
+    return torch.lerp(start.to(kind), end.to(kind), share.to(kind))

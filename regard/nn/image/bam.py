@@ -1,0 +1,73 @@
+"""Park et al. 2018: *BAM: bottleneck attention module*.
+
+    F'     = F + F ⊗ M(F)                                                           (eq. 1)
+    M(F)   = σ(M_c(F) + M_s(F))           both broadcast to C x H x W               (eq. 2)
+    M_c(F) = BN(W₁ δ(W₀ AvgPool(F) + b₀) + b₁),     W₀ has C/r rows                 (eq. 3)
+    M_s(F) = BN(f₃ δ(f₂ δ(f₁ δ(f₀ F))))   1x1 to C/r channels, two 3x3 with         (eq. 4)
+                                          dilation d, 1x1 to a single channel
+
+What the paper leaves silent, and what we chose:
+
+* δ: equations 3 and 4 print no activation. We put a ReLU after each hidden layer, since layers without one between
+  them would be a single linear layer, and the paper calls the channel branch a multi-layer perceptron.
+* All convolutions have a bias, as the perceptron does.
+* Where C < r, one hidden channel remains.
+
+`variant = "released"` is the authors' later code: BN and ReLU after each hidden layer, none at the end of a branch,
+and M(F) = σ(M_c(F) · M_s(F)), the *product*.
+"""
+
+from __future__ import annotations
+
+from typing import Literal, get_args
+
+import torch
+from torch import Tensor, nn
+
+from regard.errors import ConfigError
+from regard.nn.image.attention_map import AttentionModule, Gates
+
+Variant = Literal["paper", "released"]
+
+
+class BAM(AttentionModule):
+    """Which channels and which places matter, at a bottleneck of a network: `BAM(channels=64)`."""
+
+    def __init__(self, channels: int, reduction: int = 16, dilation: int = 4, variant: Variant = "paper") -> None:
+        super().__init__()
+        if variant not in get_args(Variant):
+            raise ConfigError(f"variant = {variant!r}: BAM is 'paper' or 'released'.")
+        hidden = max(1, channels // reduction)
+        self.variant = variant
+        released = variant == "released"
+        self.channel = nn.Sequential(
+            nn.Linear(channels, hidden),
+            *_between(nn.BatchNorm1d(hidden), released),
+            nn.Linear(hidden, channels),
+            *([] if released else [nn.BatchNorm1d(channels)]),
+        )
+        self.spatial = nn.Sequential(
+            nn.Conv2d(channels, hidden, 1),
+            *_between(nn.BatchNorm2d(hidden), released),
+            nn.Conv2d(hidden, hidden, 3, padding=dilation, dilation=dilation),
+            *_between(nn.BatchNorm2d(hidden), released),
+            nn.Conv2d(hidden, hidden, 3, padding=dilation, dilation=dilation),
+            *_between(nn.BatchNorm2d(hidden), released),
+            nn.Conv2d(hidden, 1, 1),
+            *([] if released else [nn.BatchNorm2d(1)]),
+        )
+
+    def look(self, features: Tensor) -> Gates:
+        """F' with M(F); `channel` is M_c (B, C) and `spatial` M_s (B, H, W), both before σ."""
+        channel = self.channel(features.mean((2, 3)))  # (B, C)
+        spatial = self.spatial(features)  # (B, 1, H, W)
+        each = channel[:, :, None, None]
+        joined = each * spatial if self.variant == "released" else each + spatial  # (B, C, H, W)
+        weights = torch.sigmoid(joined)
+        after = torch.addcmul(features, features, weights)
+        return Gates(features, after, weights, channel, spatial.squeeze(1))
+
+
+def _between(norm: nn.Module, released: bool) -> list[nn.Module]:
+    """What stands after a hidden layer."""
+    return [norm, nn.ReLU()] if released else [nn.ReLU()]

@@ -1,0 +1,1 @@
+"""What is learned: translation, captioning, classification."""

@@ -1,0 +1,36 @@
+"""What is learned from images: captions that are true and look at what they name; two ears that must be seen together.
+
+Slow: `make test-slow` runs them.
+"""
+
+from pathlib import Path
+
+import pytest
+
+from regard.config.captioning import CaptionRecipe
+from regard.config.classification import load_vision_recipe
+from regard.evaluation.captions import evaluate_captioner
+from regard.training.comparison import compare
+from regard.training.tasks.captioning import train_captioner
+
+pytestmark = pytest.mark.slow
+
+CAPTIONER_UPDATES = 4600  # what its thirteen minutes came to on two busy cores
+
+
+def test_a_captioner_tells_the_truth_and_looks_at_what_it_names(tmp_path: Path) -> None:
+    recipe = load_vision_recipe("captioner", [f"training.updates={CAPTIONER_UPDATES}", "training.budget=none"])
+    assert isinstance(recipe, CaptionRecipe)
+    train_captioner(recipe, out=tmp_path / "scenes", progress=False)
+    found = evaluate_captioner(tmp_path / "scenes", split="test")
+    assert found["valid"] >= 0.95
+    assert found["pointing_accuracy"] >= 0.88  # of all cells only 9 % are in the right box
+    unseen = evaluate_captioner(tmp_path / "scenes", split="unseen")
+    assert unseen["valid"] >= 0.75  # pairs of colour and shape that it has never seen
+
+
+def test_only_where_distant_places_meet_are_two_ears_seen_together(tmp_path: Path) -> None:
+    found = compare(tmp_path, models=["none", "self_attention"], seeds=1, budget="2m", threads=1, progress=False)
+    plain, attending = found.entries
+    assert plain.mean <= 0.78  # 75 % is the most that adding up what each place shows can reach
+    assert attending.mean >= plain.mean + 0.15

@@ -1,0 +1,96 @@
+"""Overlap of test and training text, by streaming and by fingerprint."""
+
+from __future__ import annotations
+
+import tracemalloc
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from regard.data.text.overlap import (
+    FINGERPRINT_FILE,
+    OverlapReport,
+    fingerprint,
+    load_fingerprint,
+    overlap,
+    overlap_with_fingerprint,
+    save_fingerprint,
+)
+from regard.errors import ModelFolderError
+
+TRAIN = ["the cat sat", "a  dog\tran ", "", "the cat sat"]
+TEST = ["the cat sat", " a dog ran", "a Dog ran", "", "the cat sat\n"]
+
+lines = st.lists(st.text(alphabet="ab \t", max_size=4), max_size=12)
+
+
+def test_white_space_is_normalised_case_is_not_and_blank_lines_do_not_count() -> None:
+    report = overlap(TEST, iter(TRAIN))
+    assert report == OverlapReport(test_sentences=5, in_training=3)
+    assert report.warning() == (
+        "3 of 5 test sentences occur in the training text, so the scores say less about new text."
+    )
+    assert report.to_dict() == {"test_sentences": 5, "in_training": 3}
+    assert overlap(["new"], TRAIN).warning() is None
+
+
+@given(lines, lines)
+def test_the_fingerprint_agrees_with_the_text(test: list[str], train: list[str]) -> None:
+    assert overlap_with_fingerprint(test, fingerprint(train)) == overlap(test, train)
+
+
+def test_fingerprint_is_sorted_distinct_and_stable() -> None:
+    known = fingerprint(TRAIN)
+    assert known.dtype == np.uint64
+    assert len(known) == 2
+    assert (np.diff(known.astype(object)) > 0).all()
+    np.testing.assert_array_equal(known, fingerprint(reversed(TRAIN)))
+    # A folder written today must be readable tomorrow: blake2b-64 of "a", little-endian.
+    assert fingerprint(["a"]).tolist() == [int.from_bytes(bytes.fromhex("40f89e395b66422f"), "little")]
+
+
+def test_chunks_do_not_change_the_fingerprint(monkeypatch: pytest.MonkeyPatch) -> None:
+    text = [f"line {n % 37}" for n in range(100)]
+    whole = fingerprint(text)
+    monkeypatch.setattr("regard.data.text.overlap._CHUNK", 8)
+    np.testing.assert_array_equal(fingerprint(text), whole)
+    assert len(whole) == 37
+
+
+def test_streaming_keeps_memory_flat() -> None:
+    def long_text() -> Iterator[str]:
+        for n in range(20_000):
+            yield f"sentence {n} " + "x" * 200
+
+    tracemalloc.start()
+    report = overlap([f"sentence 7 {'x' * 200}"], long_text())
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert report.in_training == 1
+    assert peak < 200_000  # the text itself is over 4 MB
+
+
+def test_fingerprint_goes_through_a_model_folder(tmp_path: Path) -> None:
+    assert load_fingerprint(tmp_path) is None
+    save_fingerprint(tmp_path, fingerprint(TRAIN))
+    loaded = load_fingerprint(tmp_path)
+    assert loaded is not None
+    assert overlap_with_fingerprint(TEST, loaded).in_training == 3
+
+
+@pytest.mark.parametrize("damage", ["empty", "cut", "text", "floats", "objects"])
+def test_a_damaged_fingerprint_is_refused(tmp_path: Path, damage: str) -> None:
+    path = tmp_path / FINGERPRINT_FILE
+    save_fingerprint(tmp_path, fingerprint(TRAIN))
+    if damage == "floats":
+        np.save(path, np.ones(3))
+    elif damage == "objects":
+        np.save(path, np.array([{}], dtype=object), allow_pickle=True)
+    else:
+        path.write_bytes({"empty": b"", "cut": path.read_bytes()[:-4], "text": b"hello"}[damage])
+    with pytest.raises(ModelFolderError, match=FINGERPRINT_FILE):
+        load_fingerprint(tmp_path)

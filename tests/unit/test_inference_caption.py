@@ -1,0 +1,95 @@
+"""A caption: its words, its maps, its JSON, and the pictures that are drawn from them."""
+
+import io
+import json
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from regard.data.text.tokenizer import Token
+from regard.errors import ConfigError, NoAttention
+from regard.inference.caption import Caption
+from regard.look.views.caption import maps_text
+from regard.look.views.caption_pictures import DIM, animation, full_light, light, save_caption
+
+GREY = np.full((64, 64, 3), 200, dtype=np.uint8)
+
+
+def token(text: str, word: int | None) -> Token:
+    return Token(5, text, word, 0, 0)
+
+
+def caption(image: np.ndarray = GREY) -> Caption:
+    maps = np.zeros((4, 2, 3))
+    maps[0, 0, 0] = maps[1, 1, 2] = maps[2, 1, 1] = 1.0  # "a", "cir", "cle", </s>
+    maps[3] = 1 / 6
+    tokens = (token("a", 0), token(" cir", 1), token("cle", 1), Token(3, "</s>", None, 0, 0))
+    return Caption(image, "a circle", tokens, score=-0.5, log_probability=-1.0, attention=maps)
+
+
+def test_words_have_the_mean_of_their_pieces():
+    looked = caption().word_attention()
+    assert caption().grid == (2, 3)
+    assert looked.tolist() == [[[1, 0, 0], [0, 0, 0]], [[0, 0, 0], [0, 0.5, 0.5]]]
+
+
+def test_json_tells_everything_but_the_image():
+    record = json.loads(json.dumps(caption().to_dict()))
+    assert record["text"] == "a circle"
+    assert record["words"] == ["a", "circle"]
+    assert record["grid"] == [2, 3]
+    assert record["attention"] == [[1, 0, 0, 0, 0, 0], [0, 0, 0, 0, 0.5, 0.5]]
+    assert record["tokens"] == ["a", " cir", "cle", "</s>"]
+    assert record["n_best"] == [{"text": "a circle", "score": -0.5, "log_probability": -1.0, "finished": True}]
+    bare = Caption(GREY, "a circle")
+    assert bare.to_dict()["attention"] is None
+    with pytest.raises(NoAttention, match="caption the image with attention=True"):
+        bare.word_attention()
+
+
+def test_light_falls_where_the_word_looked():
+    weights = np.array([[0.0, 0.2, 0.0], [0.0, 0.0, 0.4]])
+    lit = light(GREY, weights)
+    assert lit.shape == (384, 384, 3)
+    assert lit[300, 383].tolist() == [200] * 3  # the largest weight: all of its light
+    half = round(200 * (DIM + (1 - DIM) * 0.5))
+    assert lit[10, 190].tolist() == [half] * 3
+    assert lit[10, 10].tolist() == [round(200 * DIM)] * 3
+    assert light(GREY, np.zeros((2, 3)))[0, 0].tolist() == [round(200 * DIM)] * 3
+
+
+def test_small_images_are_enlarged_and_grey_ones_drawn():
+    assert full_light(np.zeros((10, 20), dtype=np.uint8)).shape == (190, 380, 3)
+    assert full_light(np.zeros((500, 700, 3), dtype=np.uint8)).shape == (500, 700, 3)
+
+
+def test_an_animation_has_a_frame_for_the_image_and_for_each_word():
+    movie = Image.open(io.BytesIO(animation(caption(), milliseconds=300)))
+    assert movie.n_frames == 3
+    assert movie.info["duration"] == 300
+    brightness = []
+    for number in range(3):
+        movie.seek(number)
+        brightness.append(np.asarray(movie.convert("L"))[:400].mean())
+    assert brightness[0] > brightness[2] > brightness[1]  # two cells of six are lit for the second word, one for "a"
+
+
+def test_sheets_are_written_and_other_names_refused(tmp_path):
+    save_caption(caption(), tmp_path / "sheet.png")
+    with Image.open(tmp_path / "sheet.png") as sheet:
+        assert sheet.width > 500
+    with pytest.raises(ConfigError, match="this picture is drawn as"):
+        save_caption(caption(), tmp_path / "sheet.bmp")
+
+
+def test_the_terminal_shows_maps_side_by_side_within_the_window():
+    text = maps_text(caption(), 80)
+    assert text.splitlines() == [
+        "a        circle",
+        "██····   ······",
+        "······   ··████",
+    ]
+    narrow = maps_text(caption(), 8)
+    assert max(map(len, narrow.splitlines())) <= 8
+    assert narrow.count("circle") == 1
