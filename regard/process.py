@@ -10,9 +10,11 @@ import ctypes
 import os
 import platform
 import sys
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING
 
+from regard import processor
 from regard.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -87,18 +89,7 @@ def this_machine(device: str = "cpu") -> Machine:
 
     # Which vector instructions torch chose decides the order of its sums.
     capability = torch.backends.cpu.get_cpu_capability()
-    return Machine(f"{_cpu_name()} ({capability})", torch.get_num_threads(), torch.__version__, device)
-
-
-def _cpu_name() -> str:
-    try:
-        with open("/proc/cpuinfo", encoding="utf-8", errors="replace") as file:
-            for line in file:
-                if line.startswith("model name"):
-                    return line.partition(":")[2].strip()
-    except OSError:
-        pass
-    return platform.processor() or platform.machine() or os.name
+    return Machine(f"{processor.cpu_name()} ({capability})", torch.get_num_threads(), torch.__version__, device)
 
 
 def usable_device(device: str | torch.device) -> torch.device:
@@ -111,3 +102,10 @@ def usable_device(device: str | torch.device) -> torch.device:
     except (RuntimeError, AssertionError, NotImplementedError):
         raise ConfigError(f"device {str(device)!r}: this machine or this torch has none: use 'cpu'.") from None
     return found
+
+
+def usable_precision(precision: str, device: torch.device) -> Mapping[str, str]:
+    """Refuse a precision that this processor cannot compute in; the limits of its instruction set that were needed."""
+    if precision != "bfloat16" or device.type != "cpu":
+        return {}
+    return processor.use("bfloat16", "training.precision = bfloat16", "train with training.precision=float32")

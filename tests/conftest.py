@@ -6,6 +6,9 @@ import sys
 import pytest
 from hypothesis import settings
 
+from regard import processor
+from regard.errors import ConfigError
+
 # Two workers share two cores: a library that starts its own threads would only slow both down.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 # matplotlib must not look for a screen.
@@ -24,3 +27,34 @@ def _plain_surroundings(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "80")
     if "torch" in sys.modules:  # a test that trained before has tuned the process
         sys.modules["torch"].set_flush_denormal(False)
+
+
+# --- what the processor executes ----------------------------------------------------------------------------------
+
+_REFUSED: dict[str, str] = {}  # path of `regard.processor` -> why tests marked with it are left out
+_LIMITS: dict[str, str] = {}
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Try the processor before torch computes anything; workers learn the verdict from the environment."""
+    for path in processor.LIMITS:
+        try:
+            _LIMITS.update(processor.use(path, path, "left out"))
+        except ConfigError as error:
+            _REFUSED[path] = str(error)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Skip the tests that this processor cannot run."""
+    for item in items:
+        for mark in item.iter_markers("processor"):
+            if mark.args[0] in _REFUSED:
+                item.add_marker(pytest.mark.skip(reason=f"processor: {_REFUSED[mark.args[0]]}"))
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Say what was left out, and under which limits the rest ran."""
+    for path in _REFUSED:
+        terminalreporter.write_line(f"left out for this processor: {path} (tests marked `processor`)")
+    if _LIMITS:
+        terminalreporter.write_line(f"instruction set limited for this processor: {processor.settings_text(_LIMITS)}")

@@ -45,7 +45,7 @@ COMMANDS = {
     "serve": "Serve models: a page that looks inside them, and LibreTranslate's API.",
     "steps": "The five steps of attention, number by number.",
     "diagram": "Draw a model, unrolled over a short sentence.",
-    "info": "What a model folder holds.",
+    "info": "What a model folder holds, or what the machine can do.",
     "import": "Make a model folder of a Hugging Face Marian model.",
     "export": "Write a model for Hugging Face, CTranslate2 or ONNX, or its word vectors.",
     "models": "The architectures, with their papers.",

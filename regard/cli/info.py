@@ -1,4 +1,4 @@
-"""`regard info`: what a model folder holds."""
+"""`regard info`: what a model folder holds, or what the machine can do."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+
+from regard.errors import ConfigError
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -27,7 +29,10 @@ SAID = ("data", "parameters", "source_vocabulary", "target_vocabulary")
 
 
 def info(
-    model: Annotated[Path, typer.Argument(help="A model folder that `regard train` wrote.", show_default=False)],
+    model: Annotated[
+        Path | None, typer.Argument(help="A model folder that `regard train` wrote.", show_default=False)
+    ] = None,
+    machine: Annotated[bool, typer.Option("--machine", help="Describe the machine instead: for bug reports.")] = False,
     output_format: Annotated[OutputFormat, typer.Option("--format", help="Text, or everything as JSON.")] = (
         OutputFormat.text
     ),
@@ -36,8 +41,19 @@ def info(
 
     Everything that translating needs is read and checked: of a damaged folder one line names the file.
 
+    With --machine: processor, instruction sets as advertised and as tried in a child process, threads, float32 GEMM
+    rate, versions.
+
     Example: regard info models/de-en
     """
+    if machine == (model is not None):
+        raise ConfigError("name a model folder, or --machine" + (", not both." if machine else "."))
+    if model is None:
+        from regard.machine import describe_machine, machine_text
+
+        found = describe_machine()
+        typer.echo(json.dumps(found) if output_format is OutputFormat.json else machine_text(found))
+        return
     from regard.storage.folder import read_folder
 
     folder = read_folder(model)

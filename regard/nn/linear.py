@@ -22,6 +22,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from regard import processor
 from regard.errors import ConfigError
 
 FEW = range(2, 97)  # rows for which packing pays; a single one is a product with a vector, which needs none
@@ -92,6 +93,7 @@ class Int8Weights(Weights):
             raise ConfigError(
                 "search.int8 = true: this torch has no products of eight bits for this processor: translate without."
             )
+        processor.use("int8", "search.int8 = true", "translate without")
 
     def _pays(self, inputs: Tensor, weight: Tensor) -> bool:
         rows = inputs.numel() // inputs.size(-1)

@@ -11,7 +11,7 @@ from regard.data.text.sources import Given, Tokenizers, check_valid_is_there, is
 from regard.errors import ConfigError
 from regard.inference.translator import Translator
 from regard.models.contract import MakeModel, Model
-from regard.process import tune_process, usable_device
+from regard.process import tune_process, usable_device, usable_precision
 from regard.storage.folder import Folder
 from regard.training.dry_run import DryRun, measure
 from regard.training.interrupt import Interrupted
@@ -66,6 +66,7 @@ def train(
                 raise ConfigError("a resumed training watches what it watched before: leave `watch` out.")
             return session.resume(reopen, overrides)
         chosen, folder = choose_recipe(recipe, start_from, overrides)
+        session.check_precision(chosen.training)
         text, valid_text = _texts(chosen, train, valid)
         check_out(out, overwrite)
 
@@ -100,6 +101,7 @@ def dry_run(
     try:
         with own_random_numbers(target), tempfile.TemporaryDirectory(prefix="regard-dry-run-") as scratch:
             chosen, folder = choose_recipe(recipe, start_from, overrides)
+            usable_precision(chosen.training.precision, target)
             train, valid = _texts(chosen, train, valid)
             prepared = _prepare(chosen, train, valid, folder, Path(scratch) / "training", reporter)
             built = start_model(prepared, model, folder, reporter)

@@ -17,7 +17,8 @@ from torch.optim import Optimizer
 from regard.config.settings import LoopSettings
 from regard.errors import ModelFolderError, TrainingError
 from regard.models.contract import Predictor
-from regard.process import this_machine
+from regard.process import this_machine, usable_precision
+from regard.processor import settings_text
 from regard.storage.folder import METRICS, holds_model, read_json, remove_all
 from regard.training.checkpoint import Checkpoints, State
 from regard.training.finish import choose_weights, farewell, training_metrics
@@ -74,6 +75,7 @@ class Session:
         """Go on with the training in `out`."""
         before = reopen(self.folder)
         task = before.changed(overrides)
+        self.check_precision(task.settings)
         model = task.build().to(self.device)
         optimizer = build_optimizer(model, task.settings)
         state = self._load(model, optimizer)
@@ -88,6 +90,15 @@ class Session:
             task.save_recipe(self.folder)
         self.reporter.say(f"going on after update {state.update}")
         return self.learn(task, model, optimizer, state)
+
+    def check_precision(self, settings: LoopSettings) -> None:
+        """Refuse a precision that the processor cannot compute in; to be asked before anything is computed."""
+        limits = usable_precision(settings.precision, self.device)
+        if limits:
+            self.reporter.say(
+                f"warning: this processor advertises instructions that it does not execute: "
+                f"training with {settings_text(limits)}."
+            )
 
     def _is_written(self, state: State) -> bool:
         """Whether the model of this very state is in `out`; a crash may have come between the two."""

@@ -23,6 +23,7 @@ from regard.models import build_model
 from regard.serve.models import load_models
 
 pytest.importorskip("ctranslate2", reason="needs the extra interop")
+pytestmark = pytest.mark.processor("ctranslate2")
 
 OPTIONS: dict[str, dict[str, Any]] = {
     "paper": {"joint": True},

@@ -118,6 +118,7 @@ def test_hugging_face_loads_the_same_model(
 
 
 @pytest.mark.parametrize("name", OPTIONS)
+@pytest.mark.processor("ctranslate2")
 def test_ctranslate2_translates_the_same(
     name: str, translators: dict[str, tuple[Path, Translator]], tmp_path: Path
 ) -> None:

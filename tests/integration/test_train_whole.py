@@ -378,6 +378,7 @@ def test_the_callers_random_numbers_and_generators_are_left_alone(tmp_path: Path
     assert torch.equal(torch.rand(3), expected)
 
 
+@pytest.mark.processor("bfloat16")
 def test_mixed_precision_and_joint_pieces(tmp_path: Path) -> None:
     chosen = recipe("luong", {"tie_embeddings": "all", "embedding_size": 16}, joint=True, precision="bfloat16")
     translator = train(chosen, train=TRAIN, valid=VALID, out=tmp_path, progress=False)

@@ -10,6 +10,7 @@ from regard.config.recipes import check_recipe
 from regard.data.text.overlap import FINGERPRINT_FILE, fingerprint
 from regard.data.text.tokenizer import Tokenizer
 from regard.models import build_model
+from regard.processor import Verdict
 from regard.storage.folder import model_tensors, write_folder
 
 TEXT = {"text": "news.en, news.fr", "pairs": 1234, "skipped_empty": 5, "fingerprint": "0f0f"}
@@ -134,3 +135,23 @@ def test_a_bad_folder_is_one_line(capsys, folder, damage):
     assert out == ""
     assert err.startswith(f"regard: error: {path}")
     assert err.count("\n") == 1
+
+
+def test_the_machine_is_told_without_a_model(capsys, monkeypatch):
+    monkeypatch.setattr("regard.processor.verdict", lambda path: Verdict(path != "int8"))
+    assert main(["info", "--machine", "--format", "json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert told["tried"]["bfloat16"] == "works"
+    assert told["tried"]["int8"].startswith("dies")
+    assert told["versions"]["torch"] == torch.__version__
+    assert told["gemm_gflops"]["1 thread"] > 0
+    assert main(["info", "--machine"]) == 0
+    out = capsys.readouterr().out
+    for name in ("processor", "advertised", "threads", "GFLOP/s", "int8", torch.__version__):
+        assert name in out
+
+
+@pytest.mark.parametrize("arguments", [[], ["m", "--machine"]])
+def test_a_model_or_the_machine(arguments, capsys):
+    assert main(["info", *arguments]) == 2
+    assert capsys.readouterr().err.startswith("regard: error: name a model folder, or --machine")

@@ -14,9 +14,13 @@ from regard.inference.translator import Translator
 from regard.models import build_model
 from regard.nn.linear import INT8_ENGINES
 
-pytestmark = pytest.mark.skipif(
-    torch.backends.quantized.engine not in INT8_ENGINES, reason="torch has no products of eight bits for this processor"
-)
+pytestmark = [
+    pytest.mark.skipif(
+        torch.backends.quantized.engine not in INT8_ENGINES,
+        reason="torch has no products of eight bits for this processor",
+    ),
+    pytest.mark.processor("int8"),
+]
 
 LINES = ["the small house stands here", "a green tree", "the cat saw a small dog and a tree", "here is the house"]
 SIZES = {

@@ -413,6 +413,7 @@ def test_the_same_seed_gives_the_same_model(settings: ModelConfig):
     ],
     ids=name,
 )
+@pytest.mark.processor("bfloat16")
 def test_mixed_precision_learns_nearly_the_same(settings: ModelConfig):
     """training.precision = "bfloat16": every operation takes the types that the one before it gives."""
     model, batch = build(settings).float(), make_batch()

@@ -70,6 +70,7 @@ def test_weights_are_packed_only_where_it_pays(weight: Tensor):
     assert not weights._packed
 
 
+@pytest.mark.processor("int8")
 def test_int8_is_close_and_knows_its_rows_and_bias():
     weights = int8()
     torch.manual_seed(2)
@@ -87,6 +88,7 @@ def test_int8_is_close_and_knows_its_rows_and_bias():
     assert 0 < error.max() < 0.15
 
 
+@pytest.mark.processor("int8")
 def test_parts_of_one_weight_are_told_apart():
     weights = int8()
     torch.manual_seed(3)
@@ -97,6 +99,7 @@ def test_parts_of_one_weight_are_told_apart():
     torch.testing.assert_close(torch.cat(parts[1:], 1), parts[0])
 
 
+@pytest.mark.processor("int8")
 def test_a_layer_is_torchs_own_outside_a_search():
     torch.manual_seed(4)
     layer = Linear(COLUMNS, 2048)
@@ -108,6 +111,7 @@ def test_a_layer_is_torchs_own_outside_a_search():
     assert torch.equal(layer(inputs), plain)
 
 
+@pytest.mark.processor("int8")
 def test_weights_that_a_shortlist_takes_out_are_not_kept():
     from regard.config.settings import BahdanauSettings
 

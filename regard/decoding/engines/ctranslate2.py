@@ -18,6 +18,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from regard import processor
 from regard.config.settings import SearchSettings, TransformerSettings
 from regard.data.text.tokenizer import EOS, Tokenizer
 from regard.decoding.hypothesis import Hypothesis
@@ -55,6 +56,7 @@ class CTranslate2Search:
         shortlist: Shortlist | None,
     ) -> None:
         ctranslate2 = import_ctranslate2()
+        processor.use("ctranslate2", 'search.engine = "ctranslate2"', 'use search.engine = "torch"')
         spec = transformer_spec(settings, tensors, source, target)
         with tempfile.TemporaryDirectory(prefix="regard-") as folder:
             spec.save(folder)

@@ -73,6 +73,7 @@ def train_captioner(
         if recipe is None:
             raise ConfigError("no recipe was given: name one, such as captioner.")
         chosen = with_overrides(recipe, overrides)
+        session.check_precision(chosen.training)
         sources = _sources(chosen, data, valid)
         check_out(folder, overwrite)
         return session.start(lambda fresh: _prepare(chosen, sources, fresh, reporter), CaptionTask.open)

@@ -61,6 +61,7 @@ def train(
         if resume:
             return session.resume(ImageTask.open, overrides)
         chosen = _recipe(recipe, overrides)
+        session.check_precision(chosen.training)
         if data is None:
             raise ConfigError("no images were given: name them with --data (or data=), such as toy:two-ears.")
         check_out(Path(out), overwrite, ImageTask.command)
