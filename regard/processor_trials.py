@@ -27,7 +27,7 @@ def try_bfloat16() -> None:
         heads = hidden.view(64, 64, 4, 64).transpose(1, 2)
         attended = functional.scaled_dot_product_attention(heads, heads, heads)
         loss = attended.sum() + lstm(inputs)[0].sum() + image(inputs[:4].view(4, 16, 16, 16)).sum()
-    loss.backward()  # type: ignore[no-untyped-call]
+    loss.backward()
 
 
 def try_int8() -> None:

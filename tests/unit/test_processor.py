@@ -77,7 +77,7 @@ def test_what_nothing_helps_is_refused_in_one_line(fresh: pytest.MonkeyPatch):
 def test_a_limit_that_comes_too_late_is_refused(fresh: pytest.MonkeyPatch):
     dying_unless(fresh, HELPS)
     fresh.setattr(processor, "_works_here", lambda path: False)
-    with pytest.raises(ConfigError, match="needs ONEDNN_MAX_CPU_ISA=AVX512_CORE, .* set it before Python starts"):
+    with pytest.raises(ConfigError, match=r"needs ONEDNN_MAX_CPU_ISA=AVX512_CORE, .* set it before Python starts"):
         processor.use("bfloat16", "x", "y")
 
 
