@@ -45,6 +45,9 @@ def steps(
             show_default=False,
         ),
     ] = None,
+    sharpness: Annotated[
+        float | None, typer.Option(help="β of the cosine score β cos(q, k) [1].", show_default=False)
+    ] = None,
     self_rows: Annotated[
         str | None,
         typer.Option("--self", help="Self-attention of these rows, instead of --query and --keys."),
@@ -67,14 +70,21 @@ def steps(
 
     if self_rows is None:
         _refuse({"--wq": wq, "--wk": wk, "--wv": wv, "--causal": causal or None}, "it goes with --self")
-        result = _cross(query, keys, values, score, weight or [])
+        result = _cross(query, keys, values, score, weight or [], sharpness)
     else:
         _refuse({"--query": query, "--keys": keys, "--values": values}, "with --self the rows are all three")
-        result = _self(self_rows, (wq, wk, wv), score, weight or [], causal)
+        result = _self(self_rows, (wq, wk, wv), score, weight or [], causal, sharpness)
     typer.echo(render(result) if output_format is OutputFormat.text else render_json(result))
 
 
-def _cross(query: str | None, keys: str | None, values: str | None, score: str | None, weight: list[str]) -> FiveSteps:
+def _cross(
+    query: str | None,
+    keys: str | None,
+    values: str | None,
+    score: str | None,
+    weight: list[str],
+    sharpness: float | None,
+) -> FiveSteps:
     from regard.look.steps import TEXTBOOK_KEYS, TEXTBOOK_QUERY, five_steps
 
     return five_steps(
@@ -83,6 +93,7 @@ def _cross(query: str | None, keys: str | None, values: str | None, score: str |
         None if values is None else read_matrix(values, "--values"),
         score or "dot",
         [read_matrix(text, "--weight") for text in weight],
+        sharpness=sharpness,
     )
 
 
@@ -92,6 +103,7 @@ def _self(
     score: str | None,
     weight: list[str],
     causal: bool,
+    sharpness: float | None,
 ) -> FiveSteps:
     from regard.look.steps import self_attention
 
@@ -107,6 +119,7 @@ def _self(
         score or "scaled_dot",
         [read_matrix(text, "--weight") for text in weight],
         causal,
+        sharpness,
     )
 
 

@@ -35,6 +35,7 @@ class ResNetSettings(Settings):
         description="stages, from 1, that the module stands after (default: all but the last; self_attention: one)",
     )
     reduction: int | None = Field(None, ge=1, description="r (default: 16; self_attention: 8)")
+    min_hidden: int = Field(6, ge=1, description="of BAM: least hidden channels, where channels / r is fewer")
     dilation: int = Field(4, ge=1, description="d of BAM")
     variant: Literal["paper", "released"] = Field("paper", description="of BAM: the paper's, or the authors' code")
     dropout: float = Field(0.0, ge=0, lt=1, description="share of units dropped before the last layer while training")

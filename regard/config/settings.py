@@ -16,7 +16,14 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 ScoreName = Literal["dot", "scaled_dot", "general", "additive", "concat", "location", "cosine"]
 WindowName = Literal["global", "local-m", "local-p"]
 CellName = Literal["rnn", "gru", "lstm"]
+FIRST_SHARPNESS = 5.0
 Share = Annotated[float, Field(ge=0, lt=1)]
+
+
+POSITIONS_HELP = "rows of the location score; later source positions get no attention"
+SHARPNESS_HELP = (
+    f"β of the cosine score β cos(q, k), 1 for the plain cosine (default: learned, from {FIRST_SHARPNESS:g})"
+)
 
 
 class Settings(BaseModel):
@@ -87,7 +94,16 @@ class BahdanauSettings(RecurrentSettings):
     score: ScoreName = Field("additive", description="how a query is compared with the keys")
     attention_size: int = Field(512, ge=1, description="size of the additive score's hidden layer")
     maxout_size: int = Field(256, ge=1, description="units of the maxout layer before the output")
-    max_source_positions: int = Field(200, ge=1, description="rows of the location score")
+    max_source_positions: int = Field(200, ge=1, description=POSITIONS_HELP)
+    sharpness: float | None = Field(None, gt=0, description=SHARPNESS_HELP)
+    encoder_reset: Literal["after", "before"] = Field(
+        "after",
+        description="the encoder's GRU applies its reset gate after the matrix (torch's form, fast) "
+        "or before it (the paper's, word by word); the decoder's is always the paper's",
+    )
+    maxout_state: Literal["current", "previous"] = Field(
+        "current", description="state that the maxout layer reads: s_i (section 3.1) or s_{i-1} (appendix A.2.2)"
+    )
 
 
 class LuongSettings(RecurrentSettings):
@@ -95,7 +111,7 @@ class LuongSettings(RecurrentSettings):
 
     title = "stacked LSTMs, every score, global or local attention after each step, input feeding"
     paper = "Luong et al. 2015"
-    published = "WMT14 en-de 20.9 BLEU (eight models: 23.0)"
+    published = "WMT14 en-de 20.9 BLEU (eight models: 23.0; on WMT15 25.9)"
 
     kind: Literal["luong"] = "luong"
     cell: CellName = Field("lstm", description="the recurrent cell")
@@ -104,12 +120,17 @@ class LuongSettings(RecurrentSettings):
     attention_size: int = Field(512, ge=1, description="size of the additive score's hidden layer")
     window: WindowName = Field("global", description="which source positions may be attended to")
     window_size: int = Field(10, ge=1, description="D: a local window spans D positions on either side of its centre")
-    max_source_positions: int = Field(200, ge=1, description="rows of the location score")
+    max_source_positions: int = Field(200, ge=1, description=POSITIONS_HELP)
+    sharpness: float | None = Field(None, gt=0, description=SHARPNESS_HELP)
     input_feeding: bool = Field(True, description="the attentional vector joins the next step's input")
     query: Literal["current", "previous"] = Field(
         "current",
         description="attend with the state after the step, through a tanh layer (Luong), "
         "or with the state before it, without tanh (the textbook variant)",
+    )
+    context_to: Literal["step", "output"] = Field(
+        "step",
+        description='query = "previous": the context enters the step and the output [c; h], or the output alone',
     )
     reverse_source: bool = Field(True, description="read the source sentence backwards, as the paper does")
     bidirectional: bool = Field(False, description="read the source in both directions (not in the paper)")
@@ -118,6 +139,10 @@ class LuongSettings(RecurrentSettings):
     def _sizes_fit(self) -> LuongSettings:
         if self.bidirectional and self.hidden_size % 2:
             raise ValueError("bidirectional = true needs an even hidden_size: each direction has half of it")
+        if self.context_to == "output" and self.query == "current":
+            raise ValueError(
+                'context_to = "output" needs query = "previous": a current query always comes after the step'
+            )
         return self
 
 
@@ -126,7 +151,7 @@ class GnmtSettings(RecurrentSettings):
 
     title = "deep residual LSTMs, bidirectional first layer, additive attention from the bottom layer"
     paper = "Wu et al. 2016"
-    published = "WMT14 en-fr 39.0, en-de 24.6 BLEU (8 layers, wordpieces)"
+    published = "WMT14 en-fr 39.0, en-de 24.6 BLEU (8 layers, 32k wordpieces, before RL refinement)"
 
     kind: Literal["gnmt"] = "gnmt"
     layers: int = Field(8, ge=2, le=16, description="depth of encoder and decoder")
@@ -268,10 +293,15 @@ class LoopSettings(Settings):
         description='stop after so long: "90s", "10m", "1.5h"; turned into updates by the pace so far',
     )
     accumulate: int = Field(1, ge=1, description="batches whose gradients are added up for one update")
-    optimizer: Literal["adam", "adamw", "sgd"] = Field("adam", description="the update rule")
+    optimizer: Literal["adam", "adamw", "sgd", "adadelta"] = Field(
+        "adam",
+        description="the update rule (adadelta, Bahdanau's: with learning_rate = 1, schedule = constant, warmup = 0)",
+    )
     learning_rate: float = Field(1e-3, gt=0, description="the peak of the schedule")
     betas: tuple[Share, Share] = Field((0.9, 0.98), description="Adam's averaging")
     epsilon: float = Field(1e-9, gt=0, description="Adam's epsilon")
+    rho: Share = Field(0.95, description="Adadelta's averaging")
+    adadelta_epsilon: float = Field(1e-6, gt=0, description="Adadelta's epsilon")
     weight_decay: float = Field(0.0, ge=0, description="pull weights towards zero (adamw: decoupled)")
     schedule: Literal["constant", "inverse_sqrt", "cosine", "linear", "plateau"] = Field(
         "cosine", description="how the learning rate moves after the warm-up"
@@ -331,7 +361,12 @@ class SearchSettings(Settings):
     beam: int = Field(5, ge=1, le=1000, description="hypotheses kept at each step; 1 is greedy")
     n_best: int = Field(1, ge=1, description="translations returned for each sentence, at most `beam`")
     length_penalty: float = Field(1.0, ge=0, description="alpha of lp = ((5 + |Y|) / 6)^alpha (GNMT)")
-    coverage_penalty: float = Field(0.0, ge=0, description="beta of the coverage penalty (GNMT)")
+    coverage_penalty: float = Field(
+        0.0,
+        ge=0,
+        description="beta of the coverage penalty (GNMT); a source position with less than 0.001 of attention in all "
+        "counts as 0.001, since log 0 is no number",
+    )
     max_length_ratio: float = Field(2.0, gt=0, description="a translation may have ratio * source + extra tokens")
     max_length_extra: int = Field(20, ge=1, description="see max_length_ratio")
     min_length_ratio: float = Field(0.0, ge=0, description="a translation must have ratio * source tokens")

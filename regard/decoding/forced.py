@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from regard.decoding.hypothesis import Hypothesis
-from regard.decoding.penalties import length_penalty
+from regard.decoding.penalties import coverage_penalty, length_penalty
 from regard.models.contract import Batch, Model, Output
 from regard.nn.attention.intervention import Intervention, Kind
 
@@ -34,9 +34,13 @@ def force(
     candidates: int = 0,
     intervention: Intervention | None = None,
     alpha: float = 0.0,
+    beta: float = 0.0,
 ) -> list[Hypothesis]:
-    """The given translations as hypotheses; `alpha` is that of the length penalty in their scores."""
-    output = model(batch, attention=attention, intervention=intervention)
+    """The given translations as hypotheses, scored as a search scores its own.
+
+    `alpha` is that of the length penalty, `beta` of the coverage penalty.
+    """
+    output = model(batch, attention=attention or beta > 0, intervention=intervention)
     rows = _score(model, output, batch, candidates)
     lengths = batch.target_mask.sum(1).tolist()
     found = []
@@ -45,17 +49,18 @@ def force(
         own = slice(first, first + length)
         first += length
         log_probabilities = rows.log_probability[own].tolist()
-        weights = _attention(output, batch, sentence, length) if attention else None
+        weights = _attention(output, batch, sentence, length) if attention or beta > 0 else None
+        alignment = None if weights is None else _alignment(model, weights)
         total = float(sum(log_probabilities))
         found.append(
             Hypothesis(
                 ids=tuple(batch.target_out[sentence, :length].tolist()),
                 log_probability=total,
-                score=total / length_penalty(float(length), alpha),
+                score=total / length_penalty(float(length), alpha) + _coverage_penalty(alignment, beta),
                 finished=True,
                 token_log_probabilities=tuple(log_probabilities),
-                attention=weights,
-                alignment=None if weights is None else _alignment(model, weights),
+                attention=weights if attention else None,
+                alignment=alignment if attention else None,
                 candidates=_candidates(rows, range(own.start, own.stop)),
             )
         )
@@ -101,6 +106,14 @@ def _attention(output: Output, batch: Batch, sentence: int, length: int) -> dict
 
 def _alignment(model: Model, weights: dict[Kind, Tensor]) -> Tensor:
     return model.alignment({kind: each.unsqueeze(0) for kind, each in weights.items()})[0]
+
+
+def _coverage_penalty(alignment: Tensor | None, beta: float) -> float:
+    """What the coverage penalty adds to the score of a translation with this alignment (T, S)."""
+    if beta == 0 or alignment is None:
+        return 0.0
+    coverage = alignment.sum(0)
+    return float(coverage_penalty(coverage, torch.ones_like(coverage, dtype=torch.bool), beta))
 
 
 def _candidates(rows: _Rows, places: Sequence[int]) -> tuple[tuple[tuple[int, float], ...], ...]:

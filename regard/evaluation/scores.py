@@ -69,6 +69,7 @@ def corpus_scores(
 ) -> Scores:
     """Score translations against one reference text, or several texts of the same length.
 
+    TER always ignores case, as tercom and sacrebleu do by default; `lowercase` is for BLEU and chrF.
     `tokenize` is for BLEU alone: None means 13a; "auto" looks at the references (`fitting_tokenizer`).
     The signature says which one was used.
     """
@@ -145,7 +146,7 @@ def _chrf(tokenize: str | None, lowercase: bool) -> Metric:
 def _ter(tokenize: str | None, lowercase: bool) -> Metric:
     from sacrebleu.metrics.ter import TER
 
-    return TER(case_sensitive=not lowercase)
+    return TER()
 
 
 _METRICS: dict[str, Callable[[str | None, bool], Metric]] = {"bleu": make_bleu, "chrf": _chrf, "ter": _ter}

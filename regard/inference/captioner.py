@@ -184,9 +184,14 @@ class Captioner:
         words = collate([ids], [ids])
         source = self.tensor(pixels).unsqueeze(0)
         batch = Batch(source, None, words.target_in, words.target_out, words.target_mask).to(self.device)
-        alpha = self.recipe.search.length_penalty
         (forced,) = force(
-            self.model, batch, attention=attention, candidates=candidates, intervention=intervention, alpha=alpha
+            self.model,
+            batch,
+            attention=attention,
+            candidates=candidates,
+            intervention=intervention,
+            alpha=self.recipe.search.length_penalty,
+            beta=self.recipe.search.coverage_penalty,
         )
         return self._build(pixels, text, self.tokenizer.tokens(text), forced)
 

@@ -348,8 +348,13 @@ class Translator:
         attention: bool = True,
         candidates: int = 0,
         intervention: Intervention | None = None,
+        search: Search = None,
     ) -> Translation:
-        """The given translation of a line with what the model thinks of it: attention, candidates, probability."""
+        """The given translation of a line with what the model thinks of it: attention, candidates, probability.
+
+        Its score is the one that a search with the settings `search` gives the same text.
+        """
+        settings = self.search_settings(search)
         batch = collate([self.source_tokenizer.encode(source)], [self.target_tokenizer.encode(target)])
         forced = force(
             self.model,
@@ -357,7 +362,8 @@ class Translator:
             attention=attention,
             candidates=candidates,
             intervention=intervention,
-            alpha=self.recipe.search.length_penalty,
+            alpha=settings.length_penalty,
+            beta=settings.coverage_penalty,
         )[0]
         again = partial(look_at, self, forced=True, intervention=intervention)
         return self._build(source, target, self.target_tokenizer.tokens(target), forced, look=again)
@@ -407,7 +413,9 @@ class Translator:
                 raise ConfigError("a reference is given whole: look at it without a prefix and without the beam.")
             if not reference.strip():
                 raise ConfigError("the reference is empty: give the translation to look at, or leave it out.")
-            given = self.force(text, without_surrogates(reference), attention=False, intervention=intervention)
+            given = self.force(
+                text, without_surrogates(reference), attention=False, intervention=intervention, search=search
+            )
             return look_at(self, given, candidates=candidates, forced=True, intervention=intervention)
         # every piece may be a candidate here, so there is no shortlist
         settings = changed_settings(self.search_settings(search, beam=beam), {"shortlist": False})

@@ -27,7 +27,7 @@ Array = npt.NDArray[np.float64]
 FORMULAS = {
     "dot": "qᵀk",
     "scaled_dot": "qᵀk / √d",
-    "cosine": "qᵀk / (|q| |k|)",
+    "cosine": "β qᵀk / (|q| |k|)",
     "general": "qᵀ W k",
     "additive": "vᵀ tanh(W q + U k)",
     "location": "(W q)ⱼ",
@@ -55,6 +55,7 @@ class FiveSteps:
     output: Array  # (T, Dv + Dq), or (T, Dv) in self-attention
     mask: npt.NDArray[np.bool_]  # (T, S), True where it may look
     is_self: bool = False
+    sharpness: float = 1.0  # β of the cosine score
 
 
 def five_steps(
@@ -64,10 +65,12 @@ def five_steps(
     score: str = "dot",
     weight: Sequence[npt.ArrayLike] = (),
     mask: npt.ArrayLike | None = None,
+    sharpness: float | None = None,
 ) -> FiveSteps:
     """Attend from query (T, Dq) or (Dq,) to keys (S, Dk) and values (S, Dv), by default the keys themselves.
 
-    `weight` holds W of general and location, or W, U, v of additive; `mask` (T, S) is True where it may look.
+    `weight` holds W of general and location, or W, U, v of additive; `mask` (T, S) is True where it may look;
+    `sharpness` is β of the cosine score, 1 if not given.
     """
     name = ALIASES.get(score, score)
     if name not in FORMULAS:
@@ -77,17 +80,20 @@ def five_steps(
     if len(value_rows) != len(key_rows):
         raise ConfigError(f"{len(key_rows)} keys but {len(value_rows)} values: give one value for each key")
     matrices = _check_weight(name, weight, queries.shape[1], key_rows.shape[1])
+    beta = _check_sharpness(name, sharpness)
     allowed = np.ones((len(queries), len(key_rows)), dtype=bool) if mask is None else np.asarray(mask, dtype=bool)
     if allowed.shape != (len(queries), len(key_rows)):
         raise ConfigError(f"mask {allowed.shape}: it must be {(len(queries), len(key_rows))}, queries by keys")
 
     with np.errstate(over="ignore", invalid="ignore"):
-        scores = _all_scores(name, queries, key_rows, matrices)  # (T, S)
+        scores = beta * _all_scores(name, queries, key_rows, matrices)  # (T, S)
     weights = np.array([_softmax(row, may) for row, may in zip(scores, allowed, strict=True)])  # (T, S)
     weighted_values = weights[:, :, np.newaxis] * value_rows[np.newaxis, :, :]  # (T, S, Dv)
     context = weighted_values.sum(axis=1)  # (T, Dv)
     output = np.concatenate([context, queries], axis=1)  # (T, Dv + Dq)
-    return FiveSteps(name, queries, key_rows, value_rows, scores, weights, weighted_values, context, output, allowed)
+    return FiveSteps(
+        name, queries, key_rows, value_rows, scores, weights, weighted_values, context, output, allowed, sharpness=beta
+    )
 
 
 def self_attention(
@@ -98,6 +104,7 @@ def self_attention(
     score: str = "scaled_dot",
     weight: Sequence[npt.ArrayLike] = (),
     causal: bool = False,
+    sharpness: float | None = None,
 ) -> FiveSteps:
     """Every row of X (S, D) attends to all rows: Q = X Wq, K = X Wk, V = X Wv; a W that is not given is I."""
     inputs = as_matrix(rows, "self")
@@ -105,7 +112,7 @@ def self_attention(
     keys = _project(inputs, key_weight, "wk")
     values = _project(inputs, value_weight, "wv")
     mask = np.tril(np.ones((len(inputs), len(inputs)), dtype=bool)) if causal else None
-    steps = five_steps(queries, keys, values, score, weight, mask)
+    steps = five_steps(queries, keys, values, score, weight, mask, sharpness)
     # There is no decoder here: the next layer gets the contexts alone.
     return replace(steps, output=steps.context, is_self=True)
 
@@ -161,6 +168,16 @@ def _check_weight(name: str, weight: Sequence[npt.ArrayLike], query_size: int, k
             "(general and additive do not)"
         )
     return matrices
+
+
+def _check_sharpness(name: str, sharpness: float | None) -> float:
+    if sharpness is None:
+        return 1.0
+    if name != "cosine":
+        raise ConfigError(f"score {name}, {FORMULAS[name]}, has no sharpness: leave it out, or choose cosine")
+    if not (math.isfinite(sharpness) and sharpness > 0):
+        raise ConfigError(f"sharpness {sharpness}: β must be a number above 0")
+    return sharpness
 
 
 def _expect(matrix: Array, shape: tuple[int, int], letter: str) -> None:
@@ -221,8 +238,8 @@ def render(steps: FiveSteps) -> str:
     """The five steps as text of at most 80 columns, with the shape of everything."""
     one = len(steps.query) == 1
     who = "the query" if one else "each query"
-    scaled = f"    with d = {steps.keys.shape[1]}" if steps.score == "scaled_dot" else ""
-    lines = [f"score {steps.score}: score(q, k) = {FORMULAS[steps.score]}{scaled}", ""]
+    with_values = {"scaled_dot": f"    with d = {steps.keys.shape[1]}", "cosine": f"    with β = {steps.sharpness:g}"}
+    lines = [f"score {steps.score}: score(q, k) = {FORMULAS[steps.score]}{with_values.get(steps.score, '')}", ""]
     lines += _section("queries q" if not one else "query q", steps.query, "q")
     if steps.values is steps.keys or np.array_equal(steps.values, steps.keys):
         lines += _section("keys k, and values v = k", steps.keys, "k")
@@ -247,6 +264,7 @@ def render_json(steps: FiveSteps) -> str:
     return json.dumps(
         {
             "score": steps.score,
+            **({"sharpness": steps.sharpness} if steps.score == "cosine" else {}),
             "query": steps.query.tolist(),
             "keys": steps.keys.tolist(),
             "values": steps.values.tolist(),

@@ -13,9 +13,15 @@ Decoder (section 3.1, appendix A.2.2), for each target word i:
 Departures from the paper:
 
 * The encoder's GRU applies the reset gate after its matrix, as torch's kernel does; the decoder's is the paper's.
-* The maxout layer reads sᵢ, as section 3.1 conditions the word on sᵢ; the appendix prints sᵢ₋₁ there.
+  `encoder_reset = "before"` is the paper's for both.
+* The maxout layer reads sᵢ, as section 3.1 conditions the word on sᵢ; the appendix prints sᵢ₋₁ there:
+  `maxout_state = "previous"`.
+* The output layer has a bias for each word, and so have the GRUs, W_s and the maxout layer; the paper's equations
+  leave them out.
 * Weights start from Glorot's uniform and orthogonal matrices, not from N(0, 0.01²).
-* Dropout, on the word vectors and before the output layer, and label smoothing came later.
+* Dropout, on the word vectors and before the output layer, and label smoothing came later. So did tied embeddings,
+  which the recipe uses.
+* The recipe trains with Adam; the paper with Adadelta (`training.optimizer = "adadelta"`).
 * Scores other than the additive one are options.
 """
 
@@ -48,10 +54,12 @@ class Bahdanau(Model):
         encoder = settings.encoder_size or hidden  # of each direction
         self.vocabulary_size = target_vocabulary
         self.dropout = settings.dropout
+        self.maxout_is_current = settings.maxout_state == "current"
         self.embedding_size = embedding
         self.embeddings = Embeddings(settings, source_vocabulary, target_vocabulary, settings.maxout_size)
-        self.encoder_forward = Gru(embedding, encoder, norm)
-        self.encoder_backward = Gru(embedding, encoder, norm)
+        reads = PaperGru if settings.encoder_reset == "before" else Gru
+        self.encoder_forward = reads(embedding, encoder, norm)
+        self.encoder_backward = reads(embedding, encoder, norm)
         self.attend = Attend(
             make_score(
                 settings.score,
@@ -59,6 +67,7 @@ class Bahdanau(Model):
                 2 * encoder,
                 size=settings.attention_size,
                 max_positions=settings.max_source_positions,
+                sharpness=settings.sharpness,
             )
         )
         self.initial = uniform_linear(Linear(encoder, hidden))  # W_s
@@ -101,9 +110,11 @@ class Bahdanau(Model):
         context, weights, traces = self.attend.at_step(
             state.tensors[0], memory, state.position, trace=trace, intervention=intervention
         )
-        after = self.cell(self._word_product(word) + self._context_product(context, PRODUCTS), state.tensors)
+        before = state.tensors
+        after = self.cell(self._word_product(word) + self._context_product(context, PRODUCTS), before)
+        shown = after[0] if self.maxout_is_current else before[0]
         recorded: Attention | None = {"cross": weights[:, None, None, None]} if attention else None
-        return Step(self._deep_output(after[0], word, context), state.advance(after), recorded, traces)
+        return Step(self._deep_output(shown, word, context), state.advance(after), recorded, traces)
 
     def forward(self, batch: Batch, *, attention: bool = False, intervention: Intervention | None = None) -> Output:
         memory = self.encode(batch.source, batch.source_mask, intervention=intervention)
@@ -118,8 +129,9 @@ class Bahdanau(Model):
             context, used, _ = self.attend.at_step(
                 state[0], memory, position, intervention=intervention, products=products
             )
-            state = self.cell(product + self._context_product(context, products), state, products)
-            states.append(state[0])
+            before = state
+            state = self.cell(product + self._context_product(context, products), before, products)
+            states.append(state[0] if self.maxout_is_current else before[0])
             contexts.append(context)
             weights.append(used)
         hidden = self._deep_output(torch.stack(states, 1), words, torch.stack(contexts, 1))

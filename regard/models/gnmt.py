@@ -20,8 +20,14 @@ read the last word too (gnmt_v2 of tensorflow/nmt).
 In the paper's form the bottom layer does not depend on attention: in training each layer runs over the whole target
 at once, and so does attention.
 
-Departures from the paper: the weights to start from; dropout between layers and before the output as settings; no
-model parallelism, and none of the quantised arithmetic.
+Departures from the paper:
+
+* No refinement by reinforcement learning (section 5): training maximises likelihood alone (eq. 7). The published
+  figures that `regard models` prints are of likelihood training too: one model with 32k wordpieces, Tables 4 and 5.
+* The output layer has a bias for each word, tied embeddings are an option, and the recipes train with Adam all the way;
+  the paper changes from Adam to SGD.
+* Weights start otherwise; dropout between layers and before the output is a setting.
+* No model parallelism, and none of the quantised arithmetic.
 """
 
 from __future__ import annotations

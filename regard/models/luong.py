@@ -10,7 +10,8 @@ Input feeding (3.3): h̃ₜ₋₁ joins the word vector as the next step's input
 Without it, the whole target runs through the LSTM at once and attention is one batched operation.
 
 `query = "previous"` is the textbook variant: the context, found with the state before the step, joins the step's
-input, and the word is read off [cₜ; hₜ] without a tanh layer. The recipe `attention` is made of these options.
+input, and the word is read off [cₜ; hₜ] without a tanh layer. With `context_to = "output"` the context stays out of
+the step and is used in [cₜ; hₜ] alone. The recipe `attention` is made of these options.
 
 Departures from the paper:
 
@@ -18,7 +19,11 @@ Departures from the paper:
 * With a reversed source, positions and local windows still count in the order of the sentence as given, and the end
   token stays last.
 * local-m centres on min(t, S), so that the window never runs off the end of the sentence.
+* Where the location score does not reach the end of a sentence, a local window keeps to the positions that it does
+  reach: S in pₜ is their number. The paper ignores the words near the end; a window there would be empty.
 * A bidirectional encoder, with half the units in each direction, is an option that the paper does not have.
+* The output layer has a bias for each word; equation 6 has none.
+* The recipes train with Adam, label smoothing and tied embeddings; the paper with SGD, and without the other two.
 """
 
 from __future__ import annotations
@@ -51,6 +56,7 @@ class Luong(Model):
         self.reverse_source = settings.reverse_source
         self.input_feeding = settings.input_feeding
         self.query_is_current = settings.query == "current"
+        self.context_in_step = not self.query_is_current and settings.context_to == "step"
         self.embedding_size = embedding
         self.output_size = hidden if self.query_is_current else 2 * hidden
         self.embeddings = Embeddings(
@@ -66,7 +72,7 @@ class Luong(Model):
             bidirectional=settings.bidirectional,
         )
         self.feed_size = self.output_size if self.input_feeding else 0
-        context_size = 0 if self.query_is_current else hidden
+        context_size = hidden if self.context_in_step else 0
         self.decoder = Stack(
             settings.cell,
             settings.layers,
@@ -82,6 +88,7 @@ class Luong(Model):
                 hidden,
                 size=settings.attention_size,
                 max_positions=settings.max_source_positions,
+                sharpness=settings.sharpness,
             ),
             make_window(settings.window, settings.window_size, hidden),
         )
@@ -129,12 +136,15 @@ class Luong(Model):
     def forward(self, batch: Batch, *, attention: bool = False, intervention: Intervention | None = None) -> Output:
         memory = self.encode(batch.source, batch.source_mask, intervention=intervention)
         words = self.embeddings.read_target(batch.target_in)  # (B, T, E)
-        if self.input_feeding or not self.query_is_current:
+        if self.input_feeding or self.context_in_step:
             attentional, weights = self._loop(words, memory, intervention)
         else:
-            queries, _ = self.decoder.run(words, memory.summary)  # (B, T, D)
+            states, _ = self.decoder.run(words, memory.summary)  # (B, T, D)
+            queries = states
+            if not self.query_is_current:
+                queries = torch.cat([self._top(memory.summary).unsqueeze(1), states[:, :-1]], 1)
             attended = self.attend(queries, memory, range(words.size(1)), intervention)
-            attentional, weights = self._attentional(attended.context, queries, PRODUCTS), attended.weights
+            attentional, weights = self._attentional(attended.context, states, PRODUCTS), attended.weights
         return Output(self._drop(attentional), {"cross": weights[:, None, None]} if attention else None)
 
     def _loop(self, words: Tensor, memory: Memory, intervention: Intervention | None) -> tuple[Tensor, Tensor]:
@@ -176,7 +186,8 @@ class Luong(Model):
             context, weights, traces = look(self._top(layers))
         else:
             context, weights, traces = look(self._top(layers))
-            product = product + bottom.project(context, self.embedding_size + self.feed_size, None, products)
+            if self.context_in_step:
+                product = product + bottom.project(context, self.embedding_size + self.feed_size, None, products)
             layers = self.decoder.step(product, layers, products)
         attentional = self._attentional(context, self._top(layers), products)
         return attentional, weights, (*layers, attentional) if self.input_feeding else layers, traces
@@ -187,8 +198,8 @@ class Luong(Model):
     def projection(self, columns: Tensor | None = None) -> Callable[[Tensor], Tensor]:
         return self.embeddings.projection(columns)
 
-    def _attentional(self, context: Tensor, query: Tensor, products: Products) -> Tensor:
-        joined = torch.cat([context, query], -1)
+    def _attentional(self, context: Tensor, state: Tensor, products: Products) -> Tensor:
+        joined = torch.cat([context, state], -1)
         return joined if self.combine is None else torch.tanh(products(joined, self.combine.weight))
 
     def _word_product(self, words: Tensor) -> Tensor:

@@ -27,10 +27,12 @@ def paths(settings: ModelConfig) -> Paths:
             layers = _layers(settings.cell, settings.layer_norm)
             return Paths(layers, layers if settings.context == "start" else STEPS)
         case BahdanauSettings():
-            return Paths(_layers("gru", settings.layer_norm), STEPS)
+            readable = settings.layer_norm or settings.encoder_reset == "before"
+            return Paths(READABLE_LAYERS if readable else SEQUENCE, STEPS)
         case LuongSettings():
             layers = _layers(settings.cell, settings.layer_norm)
-            at_once = settings.query == "current" and not settings.input_feeding
+            context_in_step = settings.query == "previous" and settings.context_to == "step"
+            at_once = not settings.input_feeding and not context_in_step
             return Paths(layers, layers if at_once else STEPS)
         case GnmtSettings():
             layers = _layers("lstm", settings.layer_norm)

@@ -28,7 +28,9 @@ from regard.nn.image.squeeze_excitation import SqueezeExcitation
 MODULES: dict[str, Callable[[int, ResNetSettings], AttentionModule]] = {
     "se": lambda channels, settings: SqueezeExcitation(channels, settings.reduction or 16),
     "cbam": lambda channels, settings: CBAM(channels, settings.reduction or 16),
-    "bam": lambda channels, settings: BAM(channels, settings.reduction or 16, settings.dilation, settings.variant),
+    "bam": lambda channels, settings: BAM(
+        channels, settings.reduction or 16, settings.dilation, settings.variant, settings.min_hidden
+    ),
     "self_attention": lambda channels, settings: SelfAttention2d(channels, settings.reduction or 8),
 }
 

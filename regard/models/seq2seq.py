@@ -14,7 +14,9 @@ Departures from the papers:
 
 * The source keeps its end token last when it is read backwards.
 * Cho's encoder uses torch's GRU, with the reset gate after the matrix; the decoder is the paper's, which has it there.
-* Dropout came later.
+* The output layer has a bias for each word, and cells have biases that the papers do not print.
+* The recipes train with Adam, label smoothing and tied embeddings; Sutskever with SGD, Cho with Adadelta
+  (`training.optimizer`). Dropout came later.
 """
 
 from __future__ import annotations
@@ -28,7 +30,7 @@ from regard.config.settings import Seq2SeqSettings
 from regard.models.contract import Batch, Model, Output, State, Step
 from regard.nn.attention.intervention import Intervention
 from regard.nn.attention.memory import Memory
-from regard.nn.cells import Cell, Stack, between, maxout, reorder, reversal, uniform_linear
+from regard.nn.cells import Cell, GruNorm, Stack, between, maxout, reorder, reversal, uniform_linear
 from regard.nn.dropout import dropout
 from regard.nn.embedding import Embeddings
 from regard.nn.products import PRODUCTS, Products, step_products
@@ -138,6 +140,9 @@ class ChoCell(Cell):
     """Cho's decoder unit; the state also carries C c, the summary's product with the gates, as a constant."""
 
     gates = 3
+
+    def make_norm(self) -> nn.Module:
+        return GruNorm(self.hidden_size)
 
     def forward(
         self, projected: Tensor, state: tuple[Tensor, ...], products: Products = PRODUCTS

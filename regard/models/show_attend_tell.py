@@ -22,7 +22,9 @@ Departures from the paper:
 * Hard attention learns through the straight-through estimator (the gradient of the soft weights stands in for that of
   the draw), not through REINFORCE with a moving baseline. It is exact where the loss is linear in ẑ, else biased.
 * f_c and f_h are one layer with tanh each, as in the authors' code; the paper says perceptrons. f_β is one layer.
+* Doubly stochastic attention is off by default: λ = 0 (`doubly_stochastic`); the authors' code has λ = 1.
 * Hard attention has the gate β as well. The entropy of α is not rewarded.
+* The output layer has a bias for each word, and Adam trains (the paper: RMSProp or Adam).
 * Dropout is on h_t before L_h and before L_o, as in the authors' code. `word_dropout` hides whole words from
   the decoder, so that it has to look for what it says next.
 """

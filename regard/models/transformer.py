@@ -20,6 +20,8 @@ Departures from the paper:
 * `norm = "pre"` normalises the input of each sub-layer instead, and once more after the last layer of encoder and
   decoder (tensor2tensor's later choice): an option.
 * Matrices begin at half of Glorot's uniform weights, word vectors at half of unit length; the paper does not say how.
+* The recipes cut the gradient's norm to `training.clip_norm`, 1 by default; the paper does not clip. `output_bias` and
+  `attention_bias` are options, off as in the paper.
 * There is no limit on the length of a sentence; positions are computed as far as they are needed.
 * `alignment` is no part of the paper. By default it is the mean of the heads of the last decoder layer but one, whose
   attention is known to agree best with word alignments (Garg et al. 2019); another layer or head can be set.

@@ -36,12 +36,16 @@ class Cell(nn.Module, ABC):
         self.weight_hidden = nn.Parameter(torch.empty(width, hidden_size))
         self.bias = nn.Parameter(torch.zeros(width))
         # Ba et al. 2016: the products with input and state are normalised apart, before their sum.
-        self.norm_input = nn.LayerNorm(width) if layer_norm else None
-        self.norm_hidden = nn.LayerNorm(width) if layer_norm else None
+        self.norm_input = self.make_norm() if layer_norm else None
+        self.norm_hidden = self.make_norm() if layer_norm else None
         for block in self.weight_input.data.chunk(self.gates):
             nn.init.xavier_uniform_(block)
         for block in self.weight_hidden.data.chunk(self.gates):
             nn.init.orthogonal_(block)
+
+    def make_norm(self) -> nn.Module:
+        """Layer normalisation of a product (..., gates·D)."""
+        return nn.LayerNorm(self.gates * self.hidden_size)
 
     def project(self, inputs: Tensor, start: int = 0, end: int | None = None, products: Products = PRODUCTS) -> Tensor:
         """The input product (..., gates·D) of inputs (..., end − start), those columns of the whole input."""
@@ -100,8 +104,29 @@ class Cell(nn.Module, ABC):
         return product if self.norm_hidden is None else self.norm_hidden(product)
 
 
+class GruNorm(nn.Module):
+    """Layer normalisation of a GRU's product (..., 3D): both gates (2D) together, the candidate (D) by itself.
+
+    Ba et al. 2016, appendix: z, r = σ(LN(W x) + LN(U h)) with one LN over both gates, and
+    h̃ = tanh(LN(W x) + r ∘ LN(U h)) with another.
+    """
+
+    def __init__(self, size: int) -> None:
+        super().__init__()
+        self.gates = nn.LayerNorm(2 * size)
+        self.candidate = nn.LayerNorm(size)
+
+    def forward(self, product: Tensor) -> Tensor:
+        size = product.size(-1) // 3
+        gates, candidate = product.tensor_split([2 * size], -1)
+        return torch.cat([self.gates(gates), self.candidate(candidate)], -1)
+
+
 class Rnn(Cell):
-    """h = tanh(W x + U h + b) (Elman 1990)."""
+    """h = tanh(W x + U h + b) (Elman 1990).
+
+    Layer-normalised it is tanh(LN(W x) + LN(U h) + b), like the other cells; Ba et al. normalise the sum (eq. 4).
+    """
 
     gates = 1
 
@@ -120,6 +145,9 @@ class Gru(Cell):
     def __init__(self, input_size: int, hidden_size: int, layer_norm: bool = False) -> None:
         super().__init__(input_size, hidden_size, layer_norm)
         self.bias_hidden = nn.Parameter(torch.zeros(self.gates * hidden_size))
+
+    def make_norm(self) -> nn.Module:
+        return GruNorm(self.hidden_size)
 
     def forward(self, projected: Tensor, state: CellState, products: Products = PRODUCTS) -> CellState:
         (hidden,) = state
@@ -158,6 +186,9 @@ class PaperGru(Cell):
         self.weight_candidate = nn.Parameter(candidate.clone())
         self.norm_hidden = nn.LayerNorm(2 * hidden_size) if layer_norm else None
         self.norm_candidate = nn.LayerNorm(hidden_size) if layer_norm else None
+
+    def make_norm(self) -> nn.Module:
+        return GruNorm(self.hidden_size)
 
     def forward(self, projected: Tensor, state: CellState, products: Products = PRODUCTS) -> CellState:
         (hidden,) = state

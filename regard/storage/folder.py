@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import io
 import json
+import re
 import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -290,11 +291,23 @@ def load_tensors(model: nn.Module, tensors: Mapping[str, Tensor], where: Path | 
     missing, unknown = own.keys() - tensors.keys(), tensors.keys() - own.keys()
     if missing or unknown:
         name, fault = (min(missing), "is missing") if missing else (min(unknown), "is not part of the model")
-        raise ModelFolderError(f"{where}: the tensor {name} {fault}: {remedy}.")
+        raise ModelFolderError(f"{where}: the tensor {name} {fault}: {bring_over(name) or remedy}.")
     for name, tensor in own.items():
         if tensor.shape != tensors[name].shape:
             raise ModelFolderError(
                 f"{where}: the tensor {name} has the shape {tuple(tensors[name].shape)}, "
-                f"but the model needs {tuple(tensor.shape)}: {remedy}."
+                f"but the model needs {tuple(tensor.shape)}: {bring_over(name) or remedy}."
             )
         tensor.copy_(tensors[name])
+
+
+def bring_over(name: str) -> str | None:
+    """How to bring over a folder written before the model with this tensor changed; None if it never did."""
+    if re.search(r"norm_(input|hidden)\.(gates|candidate)\.", name):
+        return (
+            "a GRU's gates and candidate were normalised together when it was trained, and are now apart, as in "
+            "Ba et al. 2016 (model.layer_norm): train it again"
+        )
+    if re.search(r"attention\.\d+\.(channel|spatial)\.\d+\.", name):
+        return 'BAM had no least width when it was trained; write "min_hidden": 1 under "model" in its config.json'
+    return None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 from torch import nn
-from torch.optim import SGD, Adam, AdamW, Optimizer
+from torch.optim import SGD, Adadelta, Adam, AdamW, Optimizer
 
 from regard.config.settings import LoopSettings
 
@@ -15,6 +15,8 @@ def build_optimizer(model: nn.Module, settings: LoopSettings) -> Optimizer:
     rate, decay = settings.learning_rate, settings.weight_decay
     if settings.optimizer == "sgd":
         return SGD(parameters, lr=rate, weight_decay=decay)
+    if settings.optimizer == "adadelta":
+        return Adadelta(parameters, lr=rate, rho=settings.rho, eps=settings.adadelta_epsilon, weight_decay=decay)
     rule = AdamW if settings.optimizer == "adamw" else Adam
     # One pass over each tensor instead of a dozen.
     return rule(parameters, lr=rate, betas=settings.betas, eps=settings.epsilon, weight_decay=decay, fused=True)

@@ -62,6 +62,13 @@ def test_lowercase_reaches_every_metric() -> None:
     assert all("case:lc" in scores[m].signature for m in ("bleu", "chrf", "ter"))
 
 
+def test_ter_ignores_case_as_tercom_and_sacrebleu_do():
+    scores = corpus_scores(["The Cat sat"], ["the cat sat"])
+    assert scores["ter"].value == 0
+    assert "case:lc" in scores["ter"].signature
+    assert "case:mixed" in scores["bleu"].signature
+
+
 def test_scores_fit_into_json() -> None:
     values = json.loads(json.dumps(corpus_scores(HYPOTHESES, REFERENCES, metrics=("bleu",)).to_dict()))
     assert values["sentences"] == 3

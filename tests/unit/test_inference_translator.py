@@ -13,7 +13,8 @@ import torch
 from regard.config.recipes import check_recipe
 from regard.config.settings import Recipe, SearchSettings
 from regard.data.text.corpus import Pair
-from regard.data.text.tokenizer import UNK, Token, Tokenizer
+from regard.data.text.tokenizer import EOS, UNK, Token, Tokenizer
+from regard.decoding.penalties import COVERAGE_FLOOR
 from regard.errors import ConfigError, NoAttention
 from regard.inference.translation import Translation, one_line
 from regard.inference.translator import Translator
@@ -93,6 +94,38 @@ def test_beams_of_real_models_equal_their_forced_decoding(kind: str) -> None:
             assert forced.score == pytest.approx(each.score, abs=1e-3)
             if each.alignment is not None:
                 np.testing.assert_allclose(forced.alignment, each.alignment, atol=1e-4)
+
+
+@pytest.mark.parametrize("kind", ["bahdanau", "gnmt", "transformer"])
+def test_a_given_translation_has_the_score_of_the_search_also_with_a_coverage_penalty(kind: str) -> None:
+    translator = translator_of(kind, {"tokenizer": "word"})
+    bias = torch.zeros(translator.target_tokenizer.size)
+    bias[EOS], bias[UNK] = 6.0, -100.0  # translations end, and are what their text is cut into
+    translator.model.embeddings.output_bias = torch.nn.Parameter(bias)
+    search = {"coverage_penalty": 0.3, "length_penalty": 0.7}
+    compared = 0
+    for line in LINES[:4]:
+        found = translator.translate(line, search={**search, "n_best": 3})
+        for each in (found, *found.alternatives):
+            if not each.finished or translator.target_tokenizer.encode(each.text) != [t.id for t in each.tokens]:
+                continue  # these pieces are not how the tokenizer would cut the text
+            compared += 1
+            for attention in (False, True):
+                forced = translator.force(line, each.text, attention=attention, search=search)
+                assert forced.score == pytest.approx(each.score, abs=1e-3)
+                assert (forced.attention is not None) == attention
+            if each.text.strip():
+                look = translator.look(line, reference=each.text, search=search)
+                assert look.score == pytest.approx(each.score, abs=1e-3)
+                usual = translator.force(line, each.text, search={**search, "coverage_penalty": 0.0})
+                assert usual.score - forced.score > 0.01
+    assert compared > 2
+
+
+def test_the_help_of_the_coverage_penalty_names_its_floor() -> None:
+    described = SearchSettings.model_fields["coverage_penalty"].description
+    assert described is not None
+    assert f"less than {COVERAGE_FLOOR:g}" in described
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -1,5 +1,6 @@
 """The five steps of attention: the textbook's numbers, formulas by hand, what holds for all vectors."""
 
+import json
 import math
 import re
 
@@ -17,6 +18,7 @@ from regard.look.steps import (
     TEXTBOOK_QUERY,
     five_steps,
     render,
+    render_json,
     self_attention,
 )
 
@@ -71,6 +73,19 @@ def test_each_score_by_hand(score, weight, expected):
 def test_every_formula_is_tested_by_hand():
     tested = {mark.args[1][row][0] for mark in test_each_score_by_hand.pytestmark for row in range(6)}
     assert tested == set(FORMULAS)
+
+
+def test_cosine_may_be_sharpened():
+    plain = five_steps([3, 4], [[0, 1], [-1, 0]], score="cosine")
+    sharp = five_steps([3, 4], [[0, 1], [-1, 0]], score="cosine", sharpness=5)
+    np.testing.assert_allclose(sharp.scores, 5 * plain.scores, rtol=1e-15)
+    assert "β qᵀk / (|q| |k|)    with β = 1\n" in render(plain)
+    assert "β qᵀk / (|q| |k|)    with β = 5\n" in render(sharp)
+    assert json.loads(render_json(sharp))["sharpness"] == 5
+    with pytest.raises(ConfigError, match="score dot, qᵀk, has no sharpness"):
+        five_steps([3, 4], [[0, 1]], sharpness=5)
+    with pytest.raises(ConfigError, match="sharpness -1: β must be a number above 0"):
+        five_steps([3, 4], [[0, 1]], score="cosine", sharpness=-1)
 
 
 def test_concat_is_additive():

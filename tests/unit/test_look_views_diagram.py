@@ -20,6 +20,14 @@ from regard.look.views.svg import text_width
 VARIANTS = {
     "textbook": ("luong", ["model.query=previous"]),
     "textbook-local-p": ("luong", ["model.query=previous", "model.window=local-p"]),
+    "textbook-output-alone": (
+        "luong",
+        ["model.query=previous", "model.context_to=output", "model.input_feeding=false"],
+    ),
+    "bahdanau-appendix": ("bahdanau", ["model.maxout_state=previous", "model.encoder_reset=before"]),
+    "cosine": ("luong", ["model.score=cosine"]),
+    "plain-cosine": ("luong", ["model.score=cosine", "model.sharpness=1"]),
+    "location-local-m": ("luong", ["model.score=location", "model.window=local-m"]),
     "no-feeding": ("luong", ["model.input_feeding=false"]),
     "one-way": ("luong-local-p", ["model.bidirectional=false", "model.reverse_source=true", "model.layers=2"]),
     "local-m": ("luong", ["model.window=local-m"]),
@@ -116,6 +124,31 @@ def test_the_textbook_variant_attends_before_the_step() -> None:
     assert ("attend.2", "context") in diagram.into("attentional.2")
 
 
+def test_the_textbook_variant_may_keep_the_context_out_of_the_step() -> None:
+    diagram = graph("textbook-output-alone")
+    assert ("attend.2", "context") in diagram.into("attentional.2")
+    assert not any(role in ("context", "feeding") for _, role in diagram.into("decoder.1.2"))
+    assert "c_t is used there alone" in diagram.notes[-1]
+    assert "c_t joins the input" in graph("textbook").notes[-1]
+
+
+def test_bahdanaus_appendix_shows_the_previous_state_and_the_papers_encoder() -> None:
+    diagram, usual = graph("bahdanau-appendix"), graph("bahdanau")
+    assert ("decoder.1.1", "input") in diagram.into("maxout.2")
+    assert ("start", "input") in diagram.into("maxout.1")
+    assert ("decoder.1.2", "input") in usual.into("maxout.2")
+    assert "U s_{i−1}" in diagram.notes[2]
+    assert "U (r ∘ h)" in diagram.notes[3]
+    assert "r ∘ (U h)" in usual.notes[3]
+
+
+def test_scores_say_what_the_model_computes() -> None:
+    assert "softmax_s β cos(h_t, h̄_s)" in graph("cosine").notes[0]
+    assert "β is learned" in graph("cosine").notes[0]
+    assert "softmax_s cos(h_t, h̄_s)" in graph("plain-cosine").notes[0]
+    assert "only the first 200 positions" in graph("location-local-m").notes[1]
+
+
 def test_the_recipe_attention_has_one_layer_and_no_feeding() -> None:
     diagram = graph("attention")
     assert ("decoder.1.2", "query") in diagram.into("attend.2")
@@ -193,6 +226,8 @@ def test_every_edge_joins_two_nodes_and_everything_leads_to_an_output(case: str)
     while more := {edge.source for edge in diagram.edges if edge.target in leads} - leads:
         leads |= more
     dead_ends = set(diagram.nodes) - leads
+    if case == "bahdanau-appendix":
+        dead_ends.remove("decoder.1.3")  # the last state, which no output reads there
     assert not {name for name in dead_ends if not name.startswith("encoder.")}
 
 

@@ -49,6 +49,8 @@ def luong_settings() -> list[LuongSettings]:
                 window=window,
                 input_feeding=feeding,
                 query=query,
+                context_to="output" if query == "previous" and number // 4 % 2 else "step",
+                sharpness=(None, 1.0, 3.0)[number // 4 % 3],
                 tie_embeddings=tie,
                 cell=CELLS[number // 3 % 3],
                 layers=1 + number // 2 % 2,
@@ -84,19 +86,22 @@ def seq2seq_settings() -> list[Seq2SeqSettings]:
 
 
 def bahdanau_settings() -> list[BahdanauSettings]:
-    # The annotations are twice as wide as the state, so the scores that need equal sizes cannot be had here.
-    scores = [score for score in SCORES if score not in ("dot", "scaled_dot", "cosine")]
     return [
         BahdanauSettings(
             **SIZES,
+            # These scores need annotations as wide as the state.
+            encoder_size=D // 2 if score in ("dot", "scaled_dot", "cosine") else None,
             score=score,
             attention_size=5,
             maxout_size=E if tie != "none" else 4,
             max_source_positions=20,
             layer_norm=norm,
             tie_embeddings=tie,
+            encoder_reset=("after", "before")[number // 3 % 2],
+            maxout_state=("current", "previous")[number % 2],
+            sharpness=(None, 1.0)[number // 2 % 2],
         )
-        for score, norm, tie in product(scores, (False, True), ("none", "all"))
+        for number, (score, norm, tie) in enumerate(product(SCORES, (False, True), ("none", "all")))
     ]
 
 
@@ -231,6 +236,7 @@ def cross(model: Model, batch: Batch, intervention: Intervention | None = None) 
         (LuongSettings(**SIZES), True),
         (LuongSettings(**SIZES, input_feeding=False), True),
         (LuongSettings(**SIZES, query="previous"), False),
+        (LuongSettings(**SIZES, query="previous", context_to="output", input_feeding=False), False),
     ],
     ids=name,
 )
@@ -251,6 +257,8 @@ def test_the_query_is_from_before_or_after_the_step(settings: ModelConfig, sees_
         (LuongSettings(**SIZES, input_feeding=True), True),
         (LuongSettings(**SIZES, input_feeding=False), False),
         (LuongSettings(**SIZES, input_feeding=False, query="previous"), True),
+        (LuongSettings(**SIZES, input_feeding=False, query="previous", context_to="output"), False),
+        (LuongSettings(**SIZES, input_feeding=True, query="previous", context_to="output"), True),
         (BahdanauSettings(**SIZES), True),
         # The query is the bottom layer, which in the paper never sees the context.
         (GnmtSettings(**SIZES, layers=3), False),

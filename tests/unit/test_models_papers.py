@@ -210,58 +210,80 @@ def test_cho(reverse: bool):
 
 def bahdanau(settings: BahdanauSettings, p: Parameters, source: list[int], target: list[int]) -> Loop:
     words = embed(p, "source", source)
+    size = settings.encoder_size or D
+    reads = gru_of_bahdanau if settings.encoder_reset == "before" else gru_of_torch
     ahead, back = [], []
-    h = np.zeros(D)
+    h = np.zeros(size)
     for x in words:
-        h = gru_of_torch(p, "encoder_forward", x, h)
+        h = reads(p, "encoder_forward", x, h)
         ahead.append(h)
-    h = np.zeros(D)
+    h = np.zeros(size)
     for x in reversed(words):
-        h = gru_of_torch(p, "encoder_backward", x, h)
+        h = reads(p, "encoder_backward", x, h)
         back.insert(0, h)
     annotations = [np.concatenate(pair) for pair in zip(ahead, back, strict=True)]
     s = np.tanh(p["initial.weight"] @ back[0] + p["initial.bias"])  # s₀ from ←h₁
     rows, used = [], []
     for y in embed(p, "target", target):
-        alpha = softmax(additive(p, s, annotations))  # of sᵢ₋₁
+        alpha = softmax(luong_scores(settings, p, s, annotations))  # of sᵢ₋₁
         c = mix(alpha, annotations)
+        before = s
         s = gru_of_bahdanau(p, "cell", np.concatenate([y, c]), s)
-        pairs = p["output_state.weight"] @ s + p["output_state.bias"]
+        shown = before if settings.maxout_state == "previous" else s
+        pairs = p["output_state.weight"] @ shown + p["output_state.bias"]
         pairs = pairs + p["output_word.weight"] @ y + p["output_context.weight"] @ c
         rows.append(logits(p, maxout(pairs)))
         used.append(alpha)
     return np.array(rows), np.array(used)
 
 
-def test_bahdanau():
-    compare(BahdanauSettings(embedding_size=E, hidden_size=D, attention_size=A, maxout_size=L), bahdanau)
+BAHDANAU = {"embedding_size": E, "hidden_size": D, "attention_size": A, "maxout_size": L}
+
+
+@pytest.mark.parametrize("reset", ["after", "before"])
+@pytest.mark.parametrize("state", ["current", "previous"])
+def test_bahdanau(reset: str, state: str):
+    compare(BahdanauSettings(**BAHDANAU, encoder_reset=reset, maxout_state=state), bahdanau)
+
+
+@pytest.mark.parametrize("sharpness", [None, 1.0, 2.5])
+def test_bahdanau_with_cosine(sharpness: float | None):
+    compare(BahdanauSettings(**BAHDANAU, encoder_size=D // 2, score="cosine", sharpness=sharpness), bahdanau)
 
 
 # --- Luong 2015, equations 5 to 10 -----------------------------------------------------------------------------------
 
 
-def luong_scores(name: str, p: Parameters, query: Vector, keys: list[Vector]) -> list[float]:
-    match name:
+def luong_scores(
+    settings: LuongSettings | BahdanauSettings, p: Parameters, query: Vector, keys: list[Vector]
+) -> list[float]:
+    match settings.score:
         case "dot":
             return [float(query @ key) for key in keys]
         case "general":
             return [float(query @ p["attend.score.weight"] @ key) for key in keys]
-        case "concat":
+        case "concat" | "additive":
             return additive(p, query, keys)
+        case "cosine":
+            learned = settings.sharpness is None
+            beta = math.exp(p["attend.score.log_sharpness"]) if learned else settings.sharpness
+            return [float(beta * (query @ key) / np.linalg.norm(query) / np.linalg.norm(key)) for key in keys]
         case "location":
-            return [float(p["attend.score.position.weight"][j] @ query) for j in range(len(keys))]
-    raise AssertionError(name)
+            W = p["attend.score.position.weight"]
+            return [float(W[j] @ query) if j < len(W) else -math.inf for j in range(len(keys))]
+    raise AssertionError(settings.score)
 
 
 def luong_weights(settings: LuongSettings, p: Parameters, query: Vector, keys: list[Vector], step: int) -> Vector:
-    scores = luong_scores(settings.score, p, query, keys)
+    scores = luong_scores(settings, p, query, keys)
     length, D_window = len(keys), settings.window_size
+    reached = min(length, settings.max_source_positions) if settings.score == "location" else length
     if settings.window == "global":
         return softmax(scores)
-    centre = float(min(step, length))
+    centre = float(min(step, reached))
     if settings.window == "local-p":
         inner = p["attend.window.v.weight"][0] @ np.tanh(p["attend.window.weight.weight"] @ query)
-        centre = length * float(sigmoid(inner))  # eq. 9
+        centre = reached * float(sigmoid(inner))  # eq. 9
     inside = [s for s in range(1, length + 1) if abs(s - centre) <= D_window]
     weights = np.zeros(length)
     weights[[s - 1 for s in inside]] = softmax([scores[s - 1] for s in inside])
@@ -283,7 +305,8 @@ def luong(settings: LuongSettings, p: Parameters, source: list[int], target: lis
         if not current:
             weights = luong_weights(settings, p, states[-1][0], keys, step)
             context = mix(weights, keys)
-            inputs.append(context)
+            if settings.context_to == "step":
+                inputs.append(context)
         x = np.concatenate(inputs)
         for layer in range(settings.layers):
             states[layer] = cell_step(settings.cell, p, f"decoder.layers.{layer}", x, states[layer])
@@ -300,25 +323,35 @@ def luong(settings: LuongSettings, p: Parameters, source: list[int], target: lis
 
 
 @pytest.mark.parametrize("window", ["global", "local-m", "local-p"])
-@pytest.mark.parametrize("score", ["dot", "general", "concat", "location"])
-def test_luong_attention(score: str, window: str):
-    settings = LuongSettings(
-        embedding_size=E, hidden_size=D, attention_size=A, score=score, window=window, window_size=1, layers=2
-    )
-    compare(settings, luong)
+@pytest.mark.parametrize(
+    ("score", "option"),
+    [
+        ("dot", {}),
+        ("general", {}),
+        ("concat", {}),
+        ("location", {}),
+        pytest.param("location", {"max_source_positions": 2}, marks=pytest.mark.filterwarnings("ignore:a source is")),
+        ("cosine", {}),
+        ("cosine", {"sharpness": 1.0}),
+    ],
+)
+def test_luong_attention(score: str, option: dict[str, int], window: str):
+    sizes = {"embedding_size": E, "hidden_size": D, "attention_size": A}
+    compare(LuongSettings(**sizes, score=score, window=window, window_size=1, layers=2, **option), luong)
 
 
-@pytest.mark.parametrize("query", ["current", "previous"])
+@pytest.mark.parametrize(("query", "context_to"), [("current", "step"), ("previous", "step"), ("previous", "output")])
 @pytest.mark.parametrize("feeding", [False, True])
 @pytest.mark.parametrize("reverse", [False, True])
 @pytest.mark.parametrize(("cell", "layers"), [("lstm", 4), ("gru", 1), ("rnn", 2)])
-def test_luong_options(query: str, feeding: bool, reverse: bool, cell: str, layers: int):
+def test_luong_options(query: str, context_to: str, feeding: bool, reverse: bool, cell: str, layers: int):
     settings = LuongSettings(
         embedding_size=E,
         hidden_size=D,
         cell=cell,
         layers=layers,
         query=query,
+        context_to=context_to,
         input_feeding=feeding,
         reverse_source=reverse,
     )

@@ -176,8 +176,26 @@ def test_location_gives_no_weight_beyond_its_reach():
     attended = attend(random(2, 1, D, seed=3), memory, [0])
     assert not attended.weights[0, :, 3:].any()
     torch.testing.assert_close(attended.weights.sum(-1), torch.ones(2, 1).double())
-    beyond = Attend(Location(D, max_positions=3), Monotonic(1)).double()
-    assert not beyond(random(2, 1, D), make_memory([9, 9], 9), [8]).weights.any(), "a window wholly out of reach"
+
+
+@pytest.mark.parametrize("push", [0.0, 50.0])
+def test_a_local_window_stays_within_the_reach_of_the_location_score(push: float):
+    """In a sentence longer than the score reaches, S counts the positions that it does reach."""
+    memory, query, steps = make_memory([9, 2], 9), random(2, 9, D), range(9)
+    monotonic = Attend(Location(D, max_positions=3), Monotonic(1)).double()
+    weights = monotonic(query, memory, steps).weights
+    torch.testing.assert_close(weights.sum(-1), torch.ones(2, 9).double())
+    assert weights[0, 8].nonzero().flatten().tolist() == [1, 2], "the window around position 3"
+    assert weights[0, 0].nonzero().flatten().tolist() == [0, 1]
+
+    predictive = Attend(Location(D, max_positions=3), Predictive(1, D)).double()
+    with torch.no_grad():
+        predictive.window.v.weight.mul_(push or 1.0)
+    attended = predictive(query, memory, steps)
+    assert (attended.weights.sum(-1) > 0.01).all()
+    assert (attended.focus.centre[0] <= 3).all()
+    share = torch.sigmoid(predictive.window.v(torch.tanh(predictive.window.weight(query)))).squeeze(-1)
+    torch.testing.assert_close(attended.focus.centre, share * torch.tensor([[3.0], [2.0]]).double())
 
 
 @pytest.mark.parametrize("name", ["global", "local-m", "local-p"])

@@ -110,12 +110,14 @@ def test_concat_is_one_matrix_over_query_and_key_side_by_side():
 
 
 def test_cosine_ignores_lengths_and_may_do_without_sharpness():
-    score = Cosine(D, D, learned_sharpness=False)
+    score = Cosine(D, D, sharpness=1.0)
     assert not list(score.parameters())
     query, keys = random(B, T, D), random(B, S, D, seed=2)
     plain = score(query, score.prepare(keys))
     torch.testing.assert_close(score(7 * query, score.prepare(0.01 * keys)), plain)
     assert plain.abs().max() <= 1
+    torch.testing.assert_close(Cosine(D, D, sharpness=2.5)(query, score.prepare(keys)), 2.5 * plain)
+    torch.testing.assert_close(Cosine(D, D)(query, score.prepare(keys)), 5 * plain, rtol=1e-6, atol=0)
     zero = score(torch.zeros(1, 1, D).double(), score.prepare(torch.zeros(1, 2, D).double()))
     assert torch.equal(zero, torch.zeros(1, 1, 2).double())
 

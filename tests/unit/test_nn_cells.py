@@ -61,7 +61,11 @@ def by_hand(kind: type[Cell], p: dict[str, np.ndarray], x: np.ndarray, state: li
     """One layer-normalised step of one row."""
 
     def norm(name: str, product: np.ndarray) -> np.ndarray:
-        return layer_norm(product, p[f"{name}.weight"], p[f"{name}.bias"])
+        if f"{name}.gates.weight" not in p:
+            return layer_norm(product, p[f"{name}.weight"], p[f"{name}.bias"])
+        # Ba et al. 2016, appendix: z and r share one normalisation over 2D, the candidate has its own over D.
+        parts = {"gates": product[: 2 * D], "candidate": product[2 * D :]}
+        return np.concatenate([norm(f"{name}.{part}", numbers) for part, numbers in parts.items()])
 
     h = state[0]
     from_input = norm("norm_input", p["weight_input"] @ x) + p["bias"]
@@ -73,6 +77,11 @@ def by_hand(kind: type[Cell], p: dict[str, np.ndarray], x: np.ndarray, state: li
         hr, hz, hn = np.split(from_hidden + p["bias_hidden"], 3)
         z = sigmoid(xz + hz)
         return [(1 - z) * np.tanh(xn + sigmoid(xr + hr) * hn) + z * h]
+    if kind is ChoCell:
+        xz, xr, xn = np.split(from_input, 3)
+        hz, hr, hn = np.split(from_hidden + state[1], 3)
+        z = sigmoid(xz + hz)
+        return [(1 - z) * np.tanh(xn + sigmoid(xr + hr) * hn) + z * h, state[1]]
     if kind is PaperGru:
         xr, xz, xn = np.split(from_input, 3)
         hr, hz = np.split(from_hidden, 2)
@@ -83,16 +92,27 @@ def by_hand(kind: type[Cell], p: dict[str, np.ndarray], x: np.ndarray, state: li
     return [sigmoid(o) * np.tanh(norm("norm_cell", c)), c]
 
 
-@pytest.mark.parametrize("kind", [Rnn, Gru, PaperGru, Lstm])
+@pytest.mark.parametrize("kind", [Rnn, Gru, PaperGru, ChoCell, Lstm])
 def test_layer_normalised_cell_by_hand(kind: type[Cell]):
     cell = build(kind, layer_norm=True)
     parameters = {name: value.detach().numpy() for name, value in cell.named_parameters()}
     inputs, state = random(N, X), states(cell)
+    if kind is ChoCell:
+        state = (*state, random(N, 3 * D, seed=9))  # C c
     got = cell(cell.project(inputs), state)
     for row in range(N):
         expected = by_hand(kind, parameters, inputs[row].numpy(), [part[row].numpy() for part in state])
         for ours, hand in zip(got, expected, strict=True):
             np.testing.assert_allclose(ours[row].detach().numpy(), hand, rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize("kind", [Gru, PaperGru, ChoCell])
+def test_a_layer_normalised_grus_gates_do_not_see_the_size_of_its_candidate(kind: type[Cell]):
+    cell = build(kind, layer_norm=True)
+    product = random(N, 3 * D)
+    louder = torch.cat([product[:, : 2 * D], 100 * product[:, 2 * D :]], 1)
+    assert cell.norm_input is not None
+    torch.testing.assert_close(cell.norm_input(product)[:, : 2 * D], cell.norm_input(louder)[:, : 2 * D])
 
 
 def test_the_papers_gru_resets_before_its_matrix_and_torchs_after():

@@ -1,6 +1,7 @@
 """Each attention module against a slow version of its paper's equations, and that looking gives the same numbers."""
 
 import math
+from itertools import product
 
 import numpy as np
 import pytest
@@ -193,6 +194,19 @@ def test_the_variants_of_bam_differ_and_others_are_refused() -> None:
         BAM(CHANNELS, variant="new")  # type: ignore[arg-type]
 
 
+def test_bam_with_few_channels_still_tells_places_apart() -> None:
+    """With C = r = 16 one hidden channel would remain, dead in many fresh networks: M_s a constant."""
+    constant = dict.fromkeys((1, 6), 0)
+    for least, seed in product(constant, range(60)):
+        torch.manual_seed(seed)
+        module = BAM(16, min_hidden=least).eval()
+        constant[least] += bool(module.look(torch.randn(1, 16, 8, 8).relu()).spatial.std() < 1e-7)
+    assert constant[6] == 0
+    assert constant[1] > 5
+    assert BAM(16).channel[0].out_features == 6
+    assert BAM(256).channel[0].out_features == 16
+
+
 def test_bam_drops_into_any_network_in_one_line_and_learns() -> None:
     torch.manual_seed(0)
     network = nn.Sequential(nn.Conv2d(3, 64, 3), BAM(channels=64), nn.AdaptiveAvgPool2d(1), nn.Flatten())
@@ -270,7 +284,7 @@ def test_multiply_adds_are_those_of_a_count_by_hand() -> None:
     stem, block, head = 36 * 9 * 1 * 4, 2 * 36 * 9 * 4 * 4, 4 * 3
     assert multiply_adds(model, (1, 6, 6)) == stem + block + head
     assert model.training
-    with_bam = Network(ResNetSettings(channels=(4,), blocks=1, attention="bam"), (1, 6, 6), 3)
+    with_bam = Network(ResNetSettings(channels=(4,), blocks=1, attention="bam", min_hidden=1), (1, 6, 6), 3)
     gate = 4 + 4 + 36 * (4 + 9 + 9 + 1)  # one hidden unit: two layers; 1x1, 3x3, 3x3, 1x1
     assert multiply_adds(with_bam, (1, 6, 6)) == stem + block + head + gate
 

@@ -132,6 +132,16 @@ def test_weights_of_another_model_are_refused(tmp_path: Path) -> None:
         load_tensors(model, {**tensors, "odd": torch.zeros(1)}, "here")
 
 
+def test_folders_from_before_a_change_say_how_to_bring_them_over() -> None:
+    settings = RECIPE.model.model_copy(update={"layer_norm": True})
+    model = build_model(settings, SOURCE.size, TARGET.size)
+    old = {
+        name.replace(".gates.", "."): value for name, value in model_tensors(model).items() if ".candidate." not in name
+    }
+    with pytest.raises(ModelFolderError, match=r"normalised together when it was trained.*: train it again\.$"):
+        load_tensors(model, old, "here")
+
+
 @pytest.mark.parametrize(
     ("change", "message"),
     [

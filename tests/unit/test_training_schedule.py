@@ -2,11 +2,14 @@
 
 from itertools import pairwise
 
+import numpy as np
 import pytest
+import torch
 
 from regard.config.settings import TrainingSettings
 from regard.training.checkpoint import Snapshot, State
 from regard.training.loop import note_gain, seed_of, updates_asked, worth_keeping
+from regard.training.optimizer import build_optimizer
 from regard.training.schedule import learning_rate, sampling_share, updates_in_budget
 
 
@@ -99,6 +102,24 @@ def test_which_weights_are_kept() -> None:
     assert kept("best", 1) == [20]
     unscored = [Snapshot(10, None), Snapshot(20, None)]
     assert worth_keeping(settings(average="last", keep=1), unscored) == [Snapshot(20, None)]
+
+
+def test_adadelta_is_zeilers() -> None:
+    """Algorithm 1 of Zeiler 2012, number by number, over a few steps of a quadratic."""
+    layer = torch.nn.Linear(3, 1, bias=False).double()
+    optimizer = build_optimizer(layer, settings(optimizer="adadelta", learning_rate=1.0))
+    x = layer.weight.detach().numpy().ravel().copy()
+    squares, updates = np.zeros(3), np.zeros(3)
+    for _ in range(5):
+        optimizer.zero_grad()
+        (layer.weight - 2).square().sum().backward()
+        optimizer.step()
+        gradient = 2 * (x - 2)
+        squares = 0.95 * squares + 0.05 * gradient**2
+        change = -np.sqrt(updates + 1e-6) / np.sqrt(squares + 1e-6) * gradient
+        updates = 0.95 * updates + 0.05 * change**2
+        x = x + change
+        np.testing.assert_allclose(layer.weight.detach().numpy().ravel(), x, rtol=0, atol=1e-14)
 
 
 def test_each_update_has_its_own_seed() -> None:

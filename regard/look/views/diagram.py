@@ -51,7 +51,8 @@ def _words(text: str, side: str) -> list[str]:
     return [literal(word) for word in words]
 
 
-def _formula(score: str, query: str, key: str) -> str:
+def _formula(score: str, query: str, key: str, sharpness: float | None = 1.0) -> str:
+    beta = "β " if sharpness is None else "" if sharpness == 1 else f"{sharpness:g} "
     return {
         "dot": f"{query}^T {key}",
         "scaled_dot": f"{query}^T {key} / √d",
@@ -59,8 +60,12 @@ def _formula(score: str, query: str, key: str) -> str:
         "additive": f"v^T tanh(W {query} + U {key})",
         "concat": f"v^T tanh(W [{query}; {key}])",
         "location": f"(W {query})_s",
-        "cosine": f"cos({query}, {key})",
+        "cosine": f"{beta}cos({query}, {key})",
     }[score]
+
+
+def _sharpness_note(model: BahdanauSettings | LuongSettings) -> str:
+    return ";  β is learned" if model.score == "cosine" and model.sharpness is None else ""
 
 
 def _seq2seq(plan: Plan, model: Seq2SeqSettings) -> None:
@@ -101,8 +106,11 @@ def _cho(plan: Plan, model: Seq2SeqSettings) -> None:
     ]
 
 
-def _maxout_decoder(plan: Plan, contexts: dict[int, str]) -> None:
-    """The decoder of Cho and of Bahdanau: state, word and context make the output; its rows are 3 to 5."""
+def _maxout_decoder(plan: Plan, contexts: dict[int, str], previous: bool = False) -> None:
+    """The decoder of Cho and of Bahdanau: state, word and context make the output; its rows are 3 to 5.
+
+    The state is that after the step, or the `previous` one.
+    """
     plan.decoder_layer(1, 3, "s", numbered=False)
     plan.link("start", "decoder.1.1", "recurrent")
     for step in plan.steps:
@@ -110,7 +118,8 @@ def _maxout_decoder(plan: Plan, contexts: dict[int, str]) -> None:
         plan.add(maxout, "layer", f"t_{step}", "decoder", step, 4)
         plan.link(word, state, "input")
         plan.link(contexts[step], state, "context")
-        plan.link(state, maxout, "input")
+        before = "start" if step == 1 else f"decoder.1.{step - 1}"
+        plan.link(before if previous else state, maxout, "input")
         plan.link(word, maxout, "word")
         plan.link(contexts[step], maxout, "context")
     plan.label("decoder", 3, "GRU")
@@ -135,11 +144,16 @@ def _bahdanau(plan: Plan, model: BahdanauSettings) -> None:
     plan.link("encoder.1.backward.1", "start", "start")
     for step in plan.steps:
         plan.link("start" if step == 1 else f"decoder.1.{step - 1}", f"attend.{step}", "query")
-    _maxout_decoder(plan, {step: f"attend.{step}" for step in plan.steps})
+    previous = model.maxout_state == "previous"
+    _maxout_decoder(plan, {step: f"attend.{step}" for step in plan.steps}, previous)
+    shown = "s_{i−1}" if previous else "s_i"
+    reset = "U (r ∘ h)" if model.encoder_reset == "before" else "r ∘ (U h)"
     plan.notes += [
-        f"e_{{ij}} = {_formula(model.score, 's_{i−1}', 'h_j')}:  the previous state is the query",
+        f"e_{{ij}} = {_formula(model.score, 's_{i−1}', 'h_j', model.sharpness)}:  the previous state is the query"
+        + _sharpness_note(model),
         "α_{ij} = softmax_j e_{ij},  c_i = Σ_j α_{ij} h_j,  s_i = GRU([E y_{i−1}; c_i], s_{i−1})",
-        "t_i = maxout(U s_i + V E y_{i−1} + C c_i),  s_0 = tanh(W ←h_1)",
+        f"t_i = maxout(U {shown} + V E y_{{i−1}} + C c_i),  s_0 = tanh(W ←h_1)",
+        f"GRU candidates:  tanh(W x + {reset}) in the encoder,  tanh(W x + U (r ∘ s)) in the decoder",
     ]
 
 
@@ -165,7 +179,7 @@ def _luong(plan: Plan, model: LuongSettings) -> None:
         plan.add(joined, "layer", text, "decoder", step, output_row)
         plan.link(f"decoder.{layers}.{step}", joined, "input")
         plan.link(f"attend.{step}", joined, "context")
-        if not current:
+        if not current and model.context_to == "step":
             plan.link(f"attend.{step}", f"decoder.1.{step}", "context")
         if model.input_feeding and step > 1:
             plan.link(f"attentional.{step - 1}", f"decoder.1.{step}", "feeding")
@@ -224,9 +238,14 @@ def _luong_queries(plan: Plan, model: LuongSettings, attend_row: int) -> None:
 def _luong_notes(model: LuongSettings) -> list[str]:
     query = "h_t" if model.query == "current" else "h_{t−1}"
     which = "current" if model.query == "current" else "previous"
-    score = _formula(model.score, query, "h̄_s")
+    score = _formula(model.score, query, "h̄_s", model.sharpness)
     notes = [f"a_t(s) = softmax_s {score}:  the {which} state is the query;  c_t = Σ_s a_t(s) h̄_s"]
+    notes[0] += _sharpness_note(model)
     reach = f"only positions p_t ± {model.window_size} are attended to"
+    if model.score == "location":
+        notes.append(
+            f"location:  only the first {model.max_source_positions} positions are scored;  S counts no others"
+        )
     if model.window == "local-m":
         notes.append(f"local-m:  p_t = min(t, S);  {reach}")
     if model.window == "local-p":
@@ -234,9 +253,10 @@ def _luong_notes(model: LuongSettings) -> list[str]:
             f"local-p:  p_t = S · sigmoid(v^T tanh(W {query}));  {reach}, times exp(−(s − p_t)^2 / 2σ^2), "
             f"σ = {model.window_size / 2:g}"
         )
-    joined = (
-        "h̃_t = tanh(W [c_t; h_t])" if model.query == "current" else "[c_t; h_t] makes the output; c_t joins the input"
-    )
+    joined = "h̃_t = tanh(W [c_t; h_t])"
+    if model.query == "previous":
+        use = "joins the input" if model.context_to == "step" else "is used there alone"
+        joined = f"[c_t; h_t] makes the output; c_t {use}"
     fed = {"current": "h̃_{t−1}", "previous": "[c_{t−1}; h_{t−1}]"}[model.query]
     if model.layers > 1:
         notes[0] += f";  h and h̄ are the states of layer {model.layers}"

@@ -71,7 +71,9 @@ class Attend(nn.Module):
         allowed = real if self.score.reach is None else real & self._within(self.score.reach, real)
         focus = None
         if self.window is not None:
-            focus = self.window(query, steps, memory.lengths, memory.mask.size(1))
+            # To a score that reaches R positions a longer sentence has S = R of them: no window lies beyond.
+            lengths = memory.lengths if self.score.reach is None else memory.lengths.clamp(max=self.score.reach)
+            focus = self.window(query, steps, lengths, memory.mask.size(1))
             allowed = allowed & focus.inside  # (B, T, S)
         weights = masked_softmax(scores, allowed)
         if focus is not None and focus.favour is not None:

@@ -1,6 +1,7 @@
 """Which positions may be looked at: the local windows of Luong 2015, section 3.2.
 
-Positions run 1…S, and S is the true length of each sentence with its end token, never the padded one.
+Positions run 1…S, and S is the true length of each sentence with its end token, never the padded one. The location
+score reaches only its first `max_source_positions`; in a longer sentence these are the S positions.
 """
 
 from __future__ import annotations

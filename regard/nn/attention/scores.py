@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from regard.config.settings import ScoreName
+from regard.config.settings import FIRST_SHARPNESS, ScoreName
 from regard.errors import ConfigError
 from regard.nn.products import PRODUCTS, Products
 
@@ -115,6 +115,7 @@ class Location(Score):
     """score(q, ·)ⱼ = (W q)ⱼ: the query and the position alone decide (Luong 2015, eq. 9).
 
     W has a row for each of `max_positions` source positions; later positions cannot be attended to.
+    A local window then lies within the first `max_positions` too, see `Attend`.
     """
 
     def __init__(self, query_size: int, max_positions: int) -> None:
@@ -142,28 +143,43 @@ class Location(Score):
 
 
 class Cosine(Score):
-    """score(q, k) = β cos(q, k): content-based addressing (Graves 2014); β is learned, or 1."""
+    """score(q, k) = β cos(q, k): content-based addressing (Graves 2014).
 
-    def __init__(self, query_size: int, key_size: int, learned_sharpness: bool = True) -> None:
+    The sharpness β is given, 1 for the plain cosine, or learned where it is None. Graves' controller computes a new β
+    at each step; here one number serves all steps.
+    """
+
+    def __init__(self, query_size: int, key_size: int, sharpness: float | None = None) -> None:
         super().__init__()
         if query_size != key_size:
             raise ConfigError(
                 f"the cosine score needs queries and keys of one size, not {query_size} and {key_size}: "
                 'choose "general" or "additive", or make the sizes equal.'
             )
-        # A cosine lies in [-1, 1], which alone can hardly prefer one word of many; training starts a little sharper.
-        self.log_sharpness = nn.Parameter(torch.tensor(math.log(5.0))) if learned_sharpness else None
+        # A cosine lies in [-1, 1], which alone can hardly prefer one word of many; training starts sharper.
+        self.sharpness = sharpness
+        self.log_sharpness = nn.Parameter(torch.tensor(math.log(FIRST_SHARPNESS))) if sharpness is None else None
 
     def prepare(self, keys: Tensor) -> Tensor:
         return functional.normalize(keys, dim=-1)
 
     def compare(self, asked: Tensor, prepared: Tensor) -> Tensor:
         cosine = functional.normalize(asked, dim=-1) @ prepared.transpose(1, 2)
-        return cosine if self.log_sharpness is None else self.log_sharpness.exp() * cosine
+        if self.log_sharpness is not None:
+            return self.log_sharpness.exp() * cosine
+        return cosine if self.sharpness is None else self.sharpness * cosine
 
 
-def make_score(name: ScoreName, query_size: int, key_size: int, *, size: int, max_positions: int) -> Score:
-    """The score of a recipe; `size` is the additive score's, `max_positions` the location score's."""
+def make_score(
+    name: ScoreName,
+    query_size: int,
+    key_size: int,
+    *,
+    size: int,
+    max_positions: int,
+    sharpness: float | None = None,
+) -> Score:
+    """The score of a recipe; `size` is the additive score's, `max_positions` location's, `sharpness` cosine's."""
     match name:
         case "dot":
             return Dot(query_size, key_size)
@@ -176,4 +192,4 @@ def make_score(name: ScoreName, query_size: int, key_size: int, *, size: int, ma
         case "location":
             return Location(query_size, max_positions)
         case "cosine":
-            return Cosine(query_size, key_size)
+            return Cosine(query_size, key_size, sharpness)

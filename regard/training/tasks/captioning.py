@@ -75,7 +75,7 @@ def train_captioner(
         chosen = with_overrides(recipe, overrides)
         session.check_precision(chosen.training)
         sources = _sources(chosen, data, valid)
-        check_out(folder, overwrite)
+        check_out(folder, overwrite, CaptionTask.command)
         return session.start(lambda fresh: _prepare(chosen, sources, fresh, reporter), CaptionTask.open)
 
 
