@@ -214,7 +214,7 @@ def read_table(path: Path) -> tuple[dict[str, Any], dict[str, Any]]:
     file = path / CONFIG
     if not file.exists():
         if (path / "training").is_dir():
-            remedy = f"its training is not finished: go on with `regard train --resume {path}`"
+            remedy = f"its training is not finished: go on with `{_train_command(path)} --resume {path}`"
         else:
             remedy = "give a folder that `regard train` wrote"
         raise ModelFolderError(f"{path}: holds no model ({CONFIG} is missing): {remedy}.")
@@ -229,6 +229,15 @@ def read_table(path: Path) -> tuple[dict[str, Any], dict[str, Any]]:
             f"{__version__} reads format {FORMAT}: {remedy}."
         )
     return table, about
+
+
+def _train_command(path: Path) -> str:
+    """The command whose unfinished training the folder holds."""
+    from regard.config.classification import RECIPES
+
+    run = path / "training" / "run.json"
+    recipe = read_json(run).get("recipe") if run.exists() else None
+    return "regard vision train" if isinstance(recipe, dict) and model_kind(recipe) in RECIPES else "regard train"
 
 
 def read_tokenizer(path: Path) -> Tokenizer:

@@ -93,9 +93,11 @@ def test_training_on_files_writes_a_folder_that_load_opens(trained: Path, tmp_pa
 
 def test_an_unfinished_training_names_the_command_that_resumes_it(tmp_path: Path, photos: Path):
     (tmp_path / "training").mkdir()
-    (tmp_path / "training" / "run.json").write_text("{}")
+    (tmp_path / "training" / "run.json").write_text('{"recipe": {"model": {"kind": "captioner"}}}')
     with pytest.raises(ModelFolderError, match=f"go on with `regard vision train --resume {tmp_path}`"):
         train_captioner(recipe(), data=photos, out=tmp_path, threads=1, progress=False)
+    with pytest.raises(ModelFolderError, match=f"go on with `regard vision train --resume {tmp_path}`"):
+        regard.load(tmp_path)
 
 
 def test_a_given_caption_is_scored_as_the_search_scores_it(trained: Path, tmp_path: Path):
