@@ -69,7 +69,9 @@ def evaluate(
     tokenize: Annotated[
         str | None, typer.Option(help="BLEU's words: 13a, intl, char, zh, none, ja-mecab, ko-mecab or auto [13a].")
     ] = None,
-    lowercase: Annotated[bool, typer.Option("--lowercase", help="Ignore case in BLEU and chrF too; TER always does.")] = False,
+    lowercase: Annotated[
+        bool, typer.Option("--lowercase", help="Ignore case in BLEU and chrF too; TER always does.")
+    ] = False,
     links: Annotated[
         str, typer.Option(help="How attention becomes word links: argmax, threshold or intersection.")
     ] = "argmax",

@@ -82,6 +82,8 @@ def test_weights_of_a_score(capsys):
     options = ["--query", "1", "--keys", "1;2", "--score", "additive"]
     steps = run_json(capsys, *options, "--weight", "1", "--weight", "1", "--weight", "3")
     assert steps["scores"][0] == pytest.approx([3 * 0.9640275801, 3 * 0.9950547537])
+    sharp = run_json(capsys, "--query", "3,4", "--keys", "0,2;1,0", "--score", "cosine", "--sharpness", "5")
+    assert sharp["scores"][0] == pytest.approx([4, 3])
 
 
 @pytest.mark.parametrize(

@@ -9,11 +9,12 @@ import torch
 from torch import Tensor, nn
 
 from regard.config.classification import ResNetSettings, ViTSettings
-from regard.errors import ConfigError
+from regard.errors import ConfigError, ModelFolderError
 from regard.models.contract import Batch
 from regard.models.image_classifier import Network, multiply_adds
 from regard.nn.image import BAM, CBAM, SelfAttention2d, SqueezeExcitation
 from regard.nn.image.attention_map import AttentionModule, Cells, Gates
+from regard.storage.folder import load_tensors, model_tensors
 
 CHANNELS = 32
 MODULES = {
@@ -205,6 +206,13 @@ def test_bam_with_few_channels_still_tells_places_apart() -> None:
     assert constant[1] > 5
     assert BAM(16).channel[0].out_features == 6
     assert BAM(256).channel[0].out_features == 16
+
+
+def test_classifiers_from_before_the_floor_say_how_to_bring_them_over() -> None:
+    settings = ResNetSettings(channels=(4, 8), blocks=1, attention="bam")
+    before = Network(settings.model_copy(update={"min_hidden": 1}), (1, 6, 6), 3)
+    with pytest.raises(ModelFolderError, match=r'write "min_hidden": 1 under "model" in its config\.json\.$'):
+        load_tensors(Network(settings, (1, 6, 6), 3), model_tensors(before), "here")
 
 
 def test_bam_drops_into_any_network_in_one_line_and_learns() -> None:
