@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import cosine_similarity
 
-from regard.config.settings import TransformerSettings
+from regard.config.models import TransformerSettings
 from regard.models.transformer import FeedForward, ResidualNorm
 
 SIZE = 64

@@ -9,7 +9,7 @@ from pathlib import Path
 from torch import Tensor, nn
 
 import regard
-from regard.config.settings import LuongSettings
+from regard.config.models import LuongSettings
 from regard.models import Luong
 from regard.nn.attention import Score
 from regard.testing import check_contract

@@ -15,7 +15,7 @@ def models(
 
     Example: regard models bahdanau
     """
-    from regard.config.settings import MODEL_SETTINGS
+    from regard.config.models import MODEL_SETTINGS
 
     if name is None:
         rows = [(kind, settings.paper, settings.published) for kind, settings in MODEL_SETTINGS.items()]
@@ -50,7 +50,7 @@ def recipes(
 
 def _settings(kind: str) -> str:
     """A model's title, paper and every setting with its default and its meaning."""
-    from regard.config.settings import MODEL_SETTINGS
+    from regard.config.models import MODEL_SETTINGS
 
     settings = MODEL_SETTINGS[kind]
     lines = [f"{kind}: {settings.title}", f"{settings.paper}: {settings.published}", ""]

@@ -7,7 +7,8 @@ from typing import ClassVar, Literal
 
 from pydantic import Field, PositiveInt, model_validator
 
-from regard.config.settings import AnyRecipe, LoopSettings, SearchSettings, Settings, TextSettings
+from regard.config.base import Settings
+from regard.config.settings import AnyRecipe, LoopSettings, SearchSettings, TextSettings
 
 
 class CaptionerSettings(Settings):

@@ -8,9 +8,10 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field, model_validator
 
+from regard.config.base import Settings
 from regard.config.captioning import CaptionRecipe
 from regard.config.recipes import check_as, read_recipe
-from regard.config.settings import AnyRecipe, LoopSettings, Settings
+from regard.config.settings import AnyRecipe, LoopSettings
 
 SHELF = "vision"  # the folder of these recipes among the others
 

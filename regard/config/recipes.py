@@ -12,7 +12,8 @@ from typing import Any, TypeVar, get_args
 
 from pydantic import BaseModel, ValidationError
 
-from regard.config.settings import AnyRecipe, Recipe, Settings
+from regard.config.base import Settings
+from regard.config.settings import AnyRecipe, Recipe
 from regard.errors import ConfigError, did_you_mean
 
 AnyKind = TypeVar("AnyKind", bound=AnyRecipe)

@@ -13,7 +13,8 @@ from typing import Any, Literal, overload
 import numpy as np
 import torch
 
-from regard.config.settings import Recipe, SearchSettings, TransformerSettings
+from regard.config.models import TransformerSettings
+from regard.config.settings import Recipe, SearchSettings
 from regard.data.text.batches import collate, source_batch
 from regard.data.text.corpus import Pair
 from regard.data.text.pieces import without_surrogates

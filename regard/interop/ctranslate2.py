@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from regard import __version__
-from regard.config.settings import TransformerSettings
+from regard.config.models import TransformerSettings
 from regard.data.text.pieces import SPECIAL_PIECES
 from regard.data.text.tokenizer import BOS, PAD, Tokenizer
 from regard.errors import ConfigError

@@ -17,8 +17,9 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from torch import Tensor
 
 from regard import __version__
+from regard.config.models import TransformerSettings
 from regard.config.recipes import explain
-from regard.config.settings import Recipe, SearchSettings, TextSettings, TrainingSettings, TransformerSettings
+from regard.config.settings import Recipe, SearchSettings, TextSettings, TrainingSettings
 from regard.data.text.foreign import ForeignTokenizer, from_sentencepiece
 from regard.data.text.pieces import SPECIAL_PIECES
 from regard.data.text.sentencepiece import SentencePiece

@@ -9,7 +9,7 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from regard.config.settings import TransformerSettings
+from regard.config.models import TransformerSettings
 from regard.data.text.tokenizer import BOS, PAD, Tokenizer
 from regard.errors import ModelFolderError
 from regard.storage.folder import JOINT, SOURCE, TARGET, Folder, read_folder

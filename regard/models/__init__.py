@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from regard.config.settings import ModelConfig
+from regard.config.models import ModelConfig
 from regard.models.bahdanau import Bahdanau
 from regard.models.contract import Model
 from regard.models.gnmt import Gnmt

@@ -32,7 +32,7 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from regard.config.settings import BahdanauSettings
+from regard.config.models import BahdanauSettings
 from regard.models.contract import Batch, Model, Output, State, Step
 from regard.nn.attention import Attend, make_score
 from regard.nn.attention.intervention import Intervention

@@ -38,7 +38,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from regard.config.settings import GnmtSettings
+from regard.config.models import GnmtSettings
 from regard.models.contract import Batch, Model, Output, State, Step
 from regard.nn.attention import Additive, Attend
 from regard.nn.attention.intervention import Intervention

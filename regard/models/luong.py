@@ -33,7 +33,7 @@ from collections.abc import Callable
 import torch
 from torch import Tensor, nn
 
-from regard.config.settings import LuongSettings
+from regard.config.models import LuongSettings
 from regard.models.contract import Batch, Model, Output, State, Step
 from regard.nn.attention import Attend, make_score, make_window
 from regard.nn.attention.intervention import Intervention

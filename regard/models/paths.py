@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from regard.config.settings import BahdanauSettings, GnmtSettings, LuongSettings, ModelConfig, Seq2SeqSettings
+from regard.config.models import BahdanauSettings, GnmtSettings, LuongSettings, ModelConfig, Seq2SeqSettings
 
 SEQUENCE = "fast: a layer at a time over whole sentences, gradients written by hand"
 STEPS = "readable: word by word"

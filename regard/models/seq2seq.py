@@ -26,7 +26,7 @@ from collections.abc import Callable
 import torch
 from torch import Tensor, nn
 
-from regard.config.settings import Seq2SeqSettings
+from regard.config.models import Seq2SeqSettings
 from regard.models.contract import Batch, Model, Output, State, Step
 from regard.nn.attention.intervention import Intervention
 from regard.nn.attention.memory import Memory

@@ -38,7 +38,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from regard.config.settings import TransformerSettings
+from regard.config.models import TransformerSettings
 from regard.models.contract import Batch, Model, Output, State, Step
 from regard.nn.attention.intervention import Intervention, Kind
 from regard.nn.attention.memory import Memory

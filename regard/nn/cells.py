@@ -11,7 +11,7 @@ from abc import ABC, abstractmethod
 import torch
 from torch import Tensor, nn
 
-from regard.config.settings import CellName
+from regard.config.models import CellName
 from regard.nn.dropout import dropout
 from regard.nn.products import PRODUCTS, Products, step_products
 from regard.nn.rnn_kernels import GruSequence, LstmSequence
@@ -173,7 +173,8 @@ class Gru(Cell):
 class PaperGru(Cell):
     """r, z = σ(W x + U h); s̃ = tanh(W x + U′ (r ∘ h)); h = (1 − z) ∘ h + z ∘ s̃ (Bahdanau 2015, A.1.1).
 
-    The reset gate is applied to the state before its matrix, as Cho and Bahdanau print it.
+    The reset gate is applied to the state before its matrix, as Cho and Bahdanau print it. Layer-normalised, the
+    product U′ (r ∘ h) has a normalisation of its own.
     """
 
     gates = 3

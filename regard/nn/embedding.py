@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from regard.config.settings import RecurrentSettings, TransformerSettings
+from regard.config.models import RecurrentSettings, TransformerSettings
 from regard.errors import ConfigError
 from regard.nn.dropout import dropout
 from regard.nn.linear import linear, linear_with_own_weights

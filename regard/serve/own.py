@@ -11,7 +11,7 @@ from fastapi import APIRouter, Request
 from fastapi.responses import Response, StreamingResponse
 from pydantic import BaseModel, ConfigDict, Field
 
-from regard.config.settings import MODEL_SETTINGS
+from regard.config.models import MODEL_SETTINGS
 from regard.errors import RegardError
 from regard.nn.attention.intervention import Edit, Intervention
 from regard.serve.errors import ApiError

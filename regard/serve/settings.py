@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pydantic import Field
 
-from regard.config.settings import Settings
+from regard.config.base import Settings
 
 
 class ServeSettings(Settings):

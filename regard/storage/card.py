@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from regard import __version__
-from regard.config.settings import MODEL_SETTINGS, Recipe
+from regard.config.models import MODEL_SETTINGS
+from regard.config.settings import Recipe
 
 
 def model_card(recipe: Recipe, metrics: dict[str, Any], name: str, model_class: str | None) -> str:

@@ -30,8 +30,9 @@ import torch
 from torch import Tensor, nn
 
 from regard import __version__
+from regard.config.models import MODEL_SETTINGS
 from regard.config.recipes import AnyKind, check_as
-from regard.config.settings import MODEL_SETTINGS, AnyRecipe, Recipe
+from regard.config.settings import AnyRecipe, Recipe
 from regard.data.text.overlap import FINGERPRINT_FILE, Fingerprint
 from regard.data.text.tokenizer import Tokenizer
 from regard.errors import ConfigError, ModelFolderError, RegardError

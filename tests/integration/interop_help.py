@@ -11,7 +11,8 @@ import pytest
 import torch
 from torch import nn
 
-from regard.config.settings import Recipe, SearchSettings, TextSettings, TrainingSettings, TransformerSettings
+from regard.config.models import TransformerSettings
+from regard.config.settings import Recipe, SearchSettings, TextSettings, TrainingSettings
 from regard.data.text.batches import collate
 from regard.data.text.sentencepiece import NORMAL, SentencePiece
 from regard.data.text.tokenizer import Tokenizer

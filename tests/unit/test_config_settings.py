@@ -11,20 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
+from regard.config.base import Settings
+from regard.config.models import MODEL_SETTINGS, BahdanauSettings, LuongSettings, Seq2SeqSettings, TransformerSettings
 from regard.config.recipes import check_recipe, load_recipe, recipe_folder, recipe_names, with_overrides
-from regard.config.settings import (
-    MODEL_SETTINGS,
-    BahdanauSettings,
-    LuongSettings,
-    Recipe,
-    SearchSettings,
-    Seq2SeqSettings,
-    Settings,
-    TextSettings,
-    TrainingSettings,
-    TransformerSettings,
-    duration_seconds,
-)
+from regard.config.settings import Recipe, SearchSettings, TextSettings, TrainingSettings, duration_seconds
 from regard.errors import ConfigError, did_you_mean
 
 SHIPPED = (

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 import regard.nn.attention.attend as attend_module
-from regard.config.settings import BahdanauSettings, GnmtSettings, LuongSettings, Seq2SeqSettings
+from regard.config.models import BahdanauSettings, GnmtSettings, LuongSettings, Seq2SeqSettings
 from regard.errors import ContractError, NoAttention
 from regard.models import Bahdanau, Seq2Seq, build_model
 from regard.models.check import check_contract

@@ -7,7 +7,7 @@ from typing import get_args
 import pytest
 import torch
 
-from regard.config.settings import (
+from regard.config.models import (
     BahdanauSettings,
     GnmtSettings,
     LuongSettings,

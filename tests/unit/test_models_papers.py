@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 
-from regard.config.settings import BahdanauSettings, GnmtSettings, LuongSettings, ModelConfig, Seq2SeqSettings
+from regard.config.models import BahdanauSettings, GnmtSettings, LuongSettings, ModelConfig, Seq2SeqSettings
 from regard.models import build_model
 from regard.models.contract import Batch, Model
 

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from regard.config.settings import (
+from regard.config.models import (
     BahdanauSettings,
     GnmtSettings,
     LuongSettings,

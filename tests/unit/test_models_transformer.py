@@ -7,8 +7,8 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+from regard.config.models import TransformerSettings
 from regard.config.recipes import check_recipe
-from regard.config.settings import TransformerSettings
 from regard.decoding import search
 from regard.errors import ConfigError
 from regard.models import build_model

@@ -113,7 +113,7 @@ def test_a_layer_is_torchs_own_outside_a_search():
 
 @pytest.mark.processor("int8")
 def test_weights_that_a_shortlist_takes_out_are_not_kept():
-    from regard.config.settings import BahdanauSettings
+    from regard.config.models import BahdanauSettings
 
     weights = int8()
     embeddings = Embeddings(BahdanauSettings(embedding_size=256), 300, 2000, 256)

@@ -10,7 +10,8 @@ import pytest
 import torch
 from torch.optim import Optimizer
 
-from regard.config.settings import BahdanauSettings, TrainingSettings
+from regard.config.models import BahdanauSettings
+from regard.config.settings import TrainingSettings
 from regard.errors import ModelFolderError
 from regard.models import build_model
 from regard.models.contract import Model

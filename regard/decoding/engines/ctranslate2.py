@@ -19,7 +19,8 @@ import torch
 from torch import Tensor
 
 from regard import processor
-from regard.config.settings import SearchSettings, TransformerSettings
+from regard.config.models import TransformerSettings
+from regard.config.settings import SearchSettings
 from regard.data.text.tokenizer import EOS, Tokenizer
 from regard.decoding.hypothesis import Hypothesis
 from regard.decoding.penalties import length_penalty

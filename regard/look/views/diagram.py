@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from regard.config.settings import (
+from regard.config.models import (
     BahdanauSettings,
     GnmtSettings,
     LuongSettings,

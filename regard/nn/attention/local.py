@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from regard.config.settings import WindowName
+from regard.config.models import WindowName
 
 
 @dataclass(frozen=True)

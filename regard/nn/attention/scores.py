@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from regard.config.settings import FIRST_SHARPNESS, ScoreName
+from regard.config.models import FIRST_SHARPNESS, ScoreName
 from regard.errors import ConfigError
 from regard.nn.products import PRODUCTS, Products
 

@@ -11,9 +11,9 @@ What the paper leaves silent, and what we chose:
 * δ: equations 3 and 4 print no activation. We put a ReLU after each hidden layer, since layers without one between
   them would be a single linear layer, and the paper calls the channel branch a multi-layer perceptron.
 * All convolutions have a bias, as the perceptron does.
-* The hidden layers have at least `min_hidden` channels, 6 by default, also where C/r is less. The paper's networks
-  have 256 channels or more, so that C/r is 16 or more. A single hidden channel with a ReLU is easily 0 everywhere, and
-  M_s then a constant: with C = r = 16 it was so in 11 of 60 fresh networks.
+* The hidden layers have at least `min_hidden` channels, 6 by default, also where C/r is less; in ResNet 50, C/r is
+  16 to 64. A single hidden channel with a ReLU is often 0 everywhere, and M_s then a constant: with C = r = 16 so it
+  was in more than a third of 300 fresh networks, with 4 channels in one, with 6 in none.
 
 `variant = "released"` is the authors' later code: BN and ReLU after each hidden layer, none at the end of a branch,
 and M(F) = σ(M_c(F) · M_s(F)), the *product*.

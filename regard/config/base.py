@@ -1,0 +1,15 @@
+"""What all groups of settings share."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from pydantic import BaseModel, ConfigDict, Field
+
+Share = Annotated[float, Field(ge=0, lt=1)]
+
+
+class Settings(BaseModel):
+    """A frozen group of settings; an unknown key is refused."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)

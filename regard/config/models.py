@@ -1,0 +1,238 @@
+"""The settings of every architecture that translates, with their defaults and documentation. Needs no torch."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, ClassVar, Literal
+
+from pydantic import Field, model_validator
+
+from regard.config.base import Settings
+
+ScoreName = Literal["dot", "scaled_dot", "general", "additive", "concat", "location", "cosine"]
+WindowName = Literal["global", "local-m", "local-p"]
+CellName = Literal["rnn", "gru", "lstm"]
+FIRST_SHARPNESS = 5.0
+
+
+POSITIONS_HELP = "rows of the location score; later source positions get no attention"
+SHARPNESS_HELP = (
+    f"β of the cosine score β cos(q, k), 1 for the plain cosine (default: learned, from {FIRST_SHARPNESS:g})"
+)
+
+
+class ModelSettings(Settings):
+    """What all the models share."""
+
+    title: ClassVar[str]
+    paper: ClassVar[str]
+    published: ClassVar[str]
+
+    dropout: float = Field(0.2, ge=0, lt=1, description="share of units dropped between layers while training")
+    tie_embeddings: Literal["none", "target", "all"] = Field(
+        "none",
+        description="use the target embedding as output matrix (target), and as source embedding too (all)",
+    )
+    source_vectors: Path | None = Field(None, description="word2vec/GloVe text file that starts the source embedding")
+    target_vectors: Path | None = Field(None, description="word2vec/GloVe text file that starts the target embedding")
+
+
+class RecurrentSettings(ModelSettings):
+    """What all the recurrent models share."""
+
+    embedding_size: int = Field(256, ge=1, description="size of a word's vector")
+    hidden_size: int = Field(512, ge=1, description="size of a recurrent layer")
+    layer_norm: bool = Field(False, description="normalise inside the recurrent cells (slower, steadier)")
+
+
+class Seq2SeqSettings(RecurrentSettings):
+    """The fixed vector: one vector carries the whole sentence."""
+
+    title = "encoder-decoder with one fixed vector, no attention"
+    paper = "Sutskever et al. 2014; Cho et al. 2014"
+    published = "WMT14 en-fr 30.6 BLEU (five models: 34.8)"
+
+    kind: Literal["seq2seq"] = "seq2seq"
+    cell: CellName = Field("lstm", description="the recurrent cell")
+    layers: int = Field(2, ge=1, le=32, description="depth of encoder and decoder (the paper: 4)")
+    context: Literal["start", "every_step"] = Field(
+        "start", description="the vector starts the decoder (Sutskever) or enters every step (Cho)"
+    )
+    reverse_source: bool = Field(True, description="read the source sentence backwards (Sutskever)")
+    maxout_size: int = Field(256, ge=1, description="every_step: units of the maxout layer before the output")
+
+    @model_validator(mode="after")
+    def _cho_is_shallow(self) -> Seq2SeqSettings:
+        if self.context == "every_step" and (self.layers != 1 or self.cell != "gru"):
+            raise ValueError('context = "every_step" is Cho\'s model: it needs layers = 1 and cell = "gru"')
+        return self
+
+
+class BahdanauSettings(RecurrentSettings):
+    """Attention computed from the previous decoder state, before the step."""
+
+    title = "bidirectional GRU encoder, additive attention before each decoder step, maxout output"
+    paper = "Bahdanau et al. 2015"
+    published = "WMT14 en-fr 26.8 BLEU (28.5 trained longer)"
+
+    kind: Literal["bahdanau"] = "bahdanau"
+    encoder_size: int | None = Field(None, ge=1, description="size of each encoder direction (default: hidden_size)")
+    score: ScoreName = Field("additive", description="how a query is compared with the keys")
+    attention_size: int = Field(512, ge=1, description="size of the additive score's hidden layer")
+    maxout_size: int = Field(256, ge=1, description="units of the maxout layer before the output")
+    max_source_positions: int = Field(200, ge=1, description=POSITIONS_HELP)
+    sharpness: float | None = Field(None, gt=0, description=SHARPNESS_HELP)
+    encoder_reset: Literal["after", "before"] = Field(
+        "after",
+        description="the encoder's GRU applies its reset gate after the matrix (torch's form, fast) "
+        "or before it (the paper's, word by word); the decoder's is always the paper's",
+    )
+    maxout_state: Literal["current", "previous"] = Field(
+        "current", description="state that the maxout layer reads: s_i (section 3.1) or s_{i-1} (appendix A.2.2)"
+    )
+
+
+class LuongSettings(RecurrentSettings):
+    """Attention computed from the current decoder state, after the step."""
+
+    title = "stacked LSTMs, every score, global or local attention after each step, input feeding"
+    paper = "Luong et al. 2015"
+    published = "WMT14 en-de 20.9 BLEU (eight models: 23.0; on WMT15 25.9)"
+
+    kind: Literal["luong"] = "luong"
+    cell: CellName = Field("lstm", description="the recurrent cell")
+    layers: int = Field(2, ge=1, le=32, description="depth of encoder and decoder (the paper: 4)")
+    score: ScoreName = Field("general", description="how a query is compared with the keys")
+    attention_size: int = Field(512, ge=1, description="size of the additive score's hidden layer")
+    window: WindowName = Field("global", description="which source positions may be attended to")
+    window_size: int = Field(10, ge=1, description="D: a local window spans D positions on either side of its centre")
+    max_source_positions: int = Field(200, ge=1, description=POSITIONS_HELP)
+    sharpness: float | None = Field(None, gt=0, description=SHARPNESS_HELP)
+    input_feeding: bool = Field(True, description="the attentional vector joins the next step's input")
+    query: Literal["current", "previous"] = Field(
+        "current",
+        description="attend with the state after the step, through a tanh layer (Luong), "
+        "or with the state before it, without tanh (the textbook variant)",
+    )
+    context_to: Literal["step", "output"] = Field(
+        "step",
+        description='query = "previous": the context enters the step and the output [c; h], or the output alone',
+    )
+    reverse_source: bool = Field(True, description="read the source sentence backwards, as the paper does")
+    bidirectional: bool = Field(False, description="read the source in both directions (not in the paper)")
+
+    @model_validator(mode="after")
+    def _sizes_fit(self) -> LuongSettings:
+        if self.bidirectional and self.hidden_size % 2:
+            raise ValueError("bidirectional = true needs an even hidden_size: each direction has half of it")
+        if self.context_to == "output" and self.query == "current":
+            raise ValueError(
+                'context_to = "output" needs query = "previous": a current query always comes after the step'
+            )
+        return self
+
+
+class GnmtSettings(RecurrentSettings):
+    """Deep residual LSTMs with the bottom decoder layer as query."""
+
+    title = "deep residual LSTMs, bidirectional first layer, additive attention from the bottom layer"
+    paper = "Wu et al. 2016"
+    published = "WMT14 en-fr 39.0, en-de 24.6 BLEU (8 layers, 32k wordpieces, before RL refinement)"
+
+    kind: Literal["gnmt"] = "gnmt"
+    layers: int = Field(8, ge=2, le=16, description="depth of encoder and decoder")
+    attention_size: int = Field(512, ge=1, description="size of the additive score's hidden layer")
+    context_to: Literal["upper", "all"] = Field(
+        "upper",
+        description="layers that get the context: all but the bottom one (the paper) or all (tensorflow/nmt)",
+    )
+    query: Literal["previous", "current"] = Field(
+        "previous",
+        description="what asks: the bottom layer's output of the step before (the paper) or of this one (gnmt_v2)",
+    )
+
+    @model_validator(mode="after")
+    def _no_circle(self) -> GnmtSettings:
+        if self.query == "current" and self.context_to == "all":
+            raise ValueError(
+                'query = "current" needs context_to = "upper": the bottom layer cannot wait for its context'
+            )
+        return self
+
+
+class TransformerSettings(ModelSettings):
+    """Attention alone. The defaults are the base model of the paper."""
+
+    title = "multi-head attention in three uses, layer normalisation, sinusoidal positions"
+    paper = "Vaswani et al. 2017"
+    published = "WMT14 en-de 27.3, en-fr 38.1 BLEU (base; big: 28.4, 41.8)"
+
+    kind: Literal["transformer"] = "transformer"
+    hidden_size: int = Field(512, ge=2, description="d: size of word vectors and of every layer's output")
+    encoder_layers: int = Field(6, ge=1, le=64, description="depth of the encoder")
+    decoder_layers: int = Field(6, ge=1, le=64, description="depth of the decoder")
+    heads: int = Field(8, ge=1, description="heads of every attention; they share hidden_size evenly")
+    feedforward_size: int = Field(2048, ge=1, description="size of the inner layer of the feed-forward networks")
+    dropout: float = Field(0.1, ge=0, lt=1, description="share of units dropped after each sub-layer while training")
+    norm: Literal["post", "pre"] = Field(
+        "post",
+        description="normalise after adding the residual (the paper), or before each sub-layer and once at the end, "
+        "which trains at any depth and without a long warm-up",
+    )
+    activation: Literal["relu", "silu", "gelu"] = Field("relu", description="inside the feed-forward networks")
+    positions: Literal["interleaved", "halves"] = Field(
+        "interleaved",
+        description="how sines and cosines lie in a position: taking turns (the paper), or all sines first (Marian)",
+    )
+    attention_bias: bool = Field(False, description="biases in the projections of attention (Marian; not in the paper)")
+    output_bias: bool = Field(False, description="a bias for each word of the output (Marian; not in the paper)")
+    scale_embeddings: bool = Field(True, description="multiply word vectors by √hidden_size")
+    tie_embeddings: Literal["none", "target", "all"] = Field(
+        "all",
+        description="use the target embedding as output matrix (target), and as source embedding too "
+        "(all, the paper; needs text.joint)",
+    )
+    start_token: Literal["bos", "pad"] = Field(
+        "bos", description="the vector that decoding begins with: that of <s>, or that of padding (Marian)"
+    )
+    alignment_layer: int | None = Field(
+        None, ge=0, description="decoder layer, from 0, whose cross attention is the alignment (default: last but one)"
+    )
+    alignment_head: int | None = Field(
+        None, ge=0, description="head of that layer, from 0 (default: the mean of all its heads)"
+    )
+
+    @property
+    def embedding_size(self) -> int:
+        """Size of a word's vector."""
+        return self.hidden_size
+
+    @model_validator(mode="after")
+    def _sizes_fit(self) -> TransformerSettings:
+        if self.hidden_size % self.heads:
+            raise ValueError(
+                f"hidden_size = {self.hidden_size} is no multiple of heads = {self.heads}: change one of them"
+            )
+        if self.hidden_size % 2:
+            raise ValueError(f"hidden_size = {self.hidden_size} is odd: positions need a sine for every cosine")
+        if self.alignment_layer is not None and self.alignment_layer >= self.decoder_layers:
+            raise ValueError(
+                f"alignment_layer = {self.alignment_layer}, but the decoder's layers are 0 to {self.decoder_layers - 1}"
+            )
+        if self.alignment_head is not None and self.alignment_head >= self.heads:
+            raise ValueError(f"alignment_head = {self.alignment_head}, but there are the heads 0 to {self.heads - 1}")
+        return self
+
+
+ModelConfig = Annotated[
+    Seq2SeqSettings | BahdanauSettings | LuongSettings | GnmtSettings | TransformerSettings,
+    Field(discriminator="kind"),
+]
+
+MODEL_SETTINGS: dict[str, type[ModelSettings]] = {
+    "seq2seq": Seq2SeqSettings,
+    "bahdanau": BahdanauSettings,
+    "luong": LuongSettings,
+    "gnmt": GnmtSettings,
+    "transformer": TransformerSettings,
+}
