@@ -1,23 +1,19 @@
 """Which matrices of a look are drawn: words or pieces, the one alignment or single layers and heads.
 
 A map says how much each row looks at each column. Rows are what the model says (in `encoder-self`: what it reads),
-columns what it looks at. Between words, weights are summed over the pieces of a column's word and averaged over those
-of a row's. Entropy, in bits, is that of a whole row, coverage the sum of a whole column: what is hidden counts.
+columns what it looks at. `measures.py` groups pieces into words and computes entropy and coverage.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from regard.errors import ConfigError, NoAttention, did_you_mean
-from regard.look.record import Look, Matrix, Piece, Side
+from regard.look.measures import Weights, axes_of, entropy, gather
+from regard.look.record import Look, Matrix
 from regard.nn.attention.intervention import Kind
-
-Weights = NDArray[np.floating]
 
 
 @dataclass(frozen=True)
@@ -54,22 +50,6 @@ class Map:
         """Where it comes from; empty for the alignment."""
         parts = [f"layer {self.layer}"] if self.layer is not None else []
         return ", ".join([*parts, f"head {self.head}"] if self.head is not None else parts)
-
-
-@dataclass(frozen=True)
-class _Axis:
-    """Rows or columns: for each its label, the pieces in it, and whether it is a word of the sentence."""
-
-    labels: tuple[str, ...]
-    places: tuple[tuple[int, ...], ...]
-    is_word: tuple[bool, ...]
-
-    def members(self, pieces: int) -> Weights:
-        """1 where a piece (column) belongs to a label (row), else 0."""
-        member = np.zeros((len(self.labels), pieces))
-        for row, places in enumerate(self.places):
-            member[row, list(places)] = 1.0
-        return member
 
 
 def maps_of(look: Look, choice: Choice = Choice()) -> list[Map]:  # noqa: B008 (it never changes)
@@ -124,11 +104,8 @@ def _check_kind(look: Look, kind: str) -> Kind:
 def _map(
     look: Look, kind: Kind, weights: Matrix, choice: Choice, layer: int | None = None, head: int | None = None
 ) -> Map:
-    pieces = np.array(weights)  # (T, S)
     rows, columns = axes_of(look.source, look.target, kind, choice.pieces)
-    by_row, by_column = rows.members(pieces.shape[0]), columns.members(pieces.shape[1])
-    counts = np.maximum(by_row.sum(1, keepdims=True), 1)
-    whole = (by_row / counts) @ pieces @ by_column.T  # (R, C)
+    whole = gather(np.array(weights), rows, columns)  # (R, C)
     specials = choice.pieces if choice.specials is None else choice.specials
     shown_rows = [place for place, word in enumerate(rows.is_word) if word or specials]
     shown_columns = [place for place, word in enumerate(columns.is_word) if word or specials]
@@ -140,48 +117,4 @@ def _map(
         coverage=whole.sum(0)[shown_columns],
         layer=layer,
         head=head,
-    )
-
-
-def axes_of(source: Side, target: Side, kind: Kind, pieces: bool) -> tuple[_Axis, _Axis]:
-    """Rows and columns of this kind of attention."""
-    if kind == "encoder-self":
-        axis = _axis(source.pieces, source.words, pieces)
-        return axis, axis
-    rows = _axis(target.pieces, target.words, pieces)
-    if kind == "cross":
-        return rows, _axis(source.pieces, source.words, pieces)
-    # A decoder looks at what it has read: <s>, and its own pieces but the last.
-    begin = Piece(text="<s>", surface="<s>", word=None, id=-1)
-    return rows, _axis([begin, *target.pieces[:-1]], target.words, pieces)
-
-
-def entropy(weights: Weights) -> Weights:
-    """Bits of each row (R, C), taken as shares of its sum; 0 for a row that looks nowhere."""
-    total = weights.sum(-1, keepdims=True)
-    share = np.divide(weights, total, out=np.zeros_like(weights, dtype=float), where=total > 0)
-    logarithm = np.log2(share, out=np.zeros_like(share), where=share > 0)
-    return np.asarray(np.abs((share * logarithm).sum(-1)))
-
-
-def _axis(pieces: Sequence[Piece], words: Sequence[str], by_piece: bool) -> _Axis:
-    if by_piece:
-        labels = tuple(piece.surface for piece in pieces)
-        marks = tuple(piece.word is not None or piece.text not in ("<s>", "</s>") for piece in pieces)
-        return _Axis(labels, tuple((place,) for place in range(len(pieces))), marks)
-    groups: list[tuple[str, list[int], bool]] = []
-    of_word: dict[int, list[int]] = {}
-    for place, piece in enumerate(pieces):
-        if piece.word is None:
-            groups.append((piece.surface, [place], False))
-        for word in range(len(of_word), -1 if piece.word is None else piece.word + 1):
-            of_word[word] = []
-            groups.append((words[word], of_word[word], True))
-        if piece.word is not None:
-            of_word[piece.word].append(place)
-    groups += [(word, [], True) for word in words[len(of_word) :]]  # words that no piece tells of
-    return _Axis(
-        tuple(label for label, _, _ in groups),
-        tuple(tuple(places) for _, places, _ in groups),
-        tuple(is_word for _, _, is_word in groups),
     )

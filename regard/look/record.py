@@ -8,9 +8,11 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+import numpy as np
+from pydantic import BaseModel, ConfigDict, ValidationError, computed_field
 
 from regard.errors import DataError
+from regard.look.measures import Weights, axes_of, measure
 from regard.nn.attention.intervention import Intervention, Kind
 
 FORMAT: Literal["regard-look/1"] = "regard-look/1"
@@ -130,6 +132,16 @@ class Beam(_Part):
     nodes: list[BeamNode]
 
 
+class Measures(_Part):
+    """Entropy of each row in bits, by target piece, and coverage of each column, by source piece.
+
+    Between words, each piece has the number of its word; what a view hides counts.
+    """
+
+    words: tuple[Row, Row]
+    pieces: tuple[Row, Row]
+
+
 class Moment(_Part):
     """What the alignment was at one validation of the training."""
 
@@ -161,6 +173,37 @@ class Look(_Part):
     beam: Beam | None = None
     over_time: list[Moment] | None = None
 
+    @computed_field  # type: ignore[prop-decorator]
+    @property
+    def measures(self) -> dict[str, Measures]:
+        """Entropy and coverage of every map: "alignment", "cross/LAYER/HEAD", the means "cross/LAYER" and "cross"."""
+        if self.image is not None:
+            return {}  # the columns are cells, not words
+        found: dict[str, Measures] = {}
+        for kind, maps in self._maps().items():
+            words, pieces = (axes_of(self.source, self.target, kind, by_piece) for by_piece in (False, True))
+            for name, weights in maps.items():
+                found[name] = Measures(words=measure(weights, *words), pieces=measure(weights, *pieces))
+        for number, moment in enumerate(self.over_time or []):
+            words, pieces = (axes_of(self.source, moment.target, "cross", by_piece) for by_piece in (False, True))
+            then = np.array(moment.alignment)
+            found[f"moment/{number}"] = Measures(words=measure(then, *words), pieces=measure(then, *pieces))
+        return found
+
+    def _maps(self) -> dict[Kind, dict[str, Weights]]:
+        """The maps between pieces, (T, S) each, by kind and by their name in `measures`."""
+        maps: dict[Kind, dict[str, Weights]] = {}
+        if self.alignment is not None:
+            maps["cross"] = {"alignment": np.array(self.alignment)}
+        for kind, layers in self.attention.items():
+            weights = np.array(layers)  # (L, H, T, S)
+            named = maps.setdefault(kind, {})
+            named[kind] = weights.mean((0, 1))
+            for layer, heads in enumerate(weights):
+                named[f"{kind}/{layer}"] = heads.mean(0)
+                named |= {f"{kind}/{layer}/{head}": each for head, each in enumerate(heads)}
+        return maps
+
     def to_dict(self) -> dict[str, Any]:
         """Plain values for JSON."""
         return self.model_dump(mode="json")
@@ -179,7 +222,7 @@ class Look(_Part):
     def from_dict(cls, values: dict[str, Any]) -> Look:
         """The look that `to_dict` wrote."""
         try:
-            return cls.model_validate(values)
+            return cls.model_validate({name: value for name, value in values.items() if name != "measures"})
         except ValidationError as error:
             first = error.errors(include_url=False, include_input=False)[0]
             where = ".".join(str(part) for part in first["loc"])

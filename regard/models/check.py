@@ -11,23 +11,17 @@ from __future__ import annotations
 
 import copy
 import math
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass, replace
-from functools import cached_property
+from collections.abc import Callable
+from dataclasses import replace
 
 import torch
 from torch import Tensor
 
 from regard.errors import ContractError, NoAttention
-from regard.models.contract import Batch, Model, Output, State, Step, join_steps
+from regard.models.check_probe import SOURCE_LENGTHS, TARGET_LENGTHS, Probe, example_batch, image_batch, one_pair
+from regard.models.contract import Model
 from regard.nn.attention.intervention import Edit, Intervention
-from regard.nn.attention.memory import Memory
-from regard.nn.attention.trace import Attention
 
-SOURCE_LENGTHS = (5, 3, 4)
-SOURCE_WIDTH = 6  # one column is padding for every sentence
-TARGET_LENGTHS = (4, 2, 3)
 BEAMS = 2
 BANNED = 1
 TOLERANCES = {torch.float64: 1e-9, torch.float32: 1e-4}
@@ -54,114 +48,18 @@ def check_contract(
     with torch.no_grad():
         device = next((parameter.device for parameter in twin.parameters()), torch.device("cpu"))
         if image is None:
-            batch = _example_batch(source_vocabulary or vocabulary, vocabulary, seed).to(device)
+            batch = example_batch(source_vocabulary or vocabulary, vocabulary, seed).to(device)
         else:
-            batch = _image_batch(image, vocabulary, seed, dtype).to(device)
-        check = _Check(twin, batch, vocabulary, at_most_one, TOLERANCES[dtype])
+            batch = image_batch(image, vocabulary, seed, dtype).to(device)
+        check = Probe(twin, batch, vocabulary, at_most_one, TOLERANCES[dtype])
         for promise in PROMISES:
             promise(check)
-
-
-@dataclass(frozen=True)
-class _Check:
-    model: Model
-    batch: Batch
-    vocabulary: int
-    at_most_one: bool
-    tolerance: float
-
-    @property
-    def device(self) -> torch.device:
-        return self.batch.source.device
-
-    @cached_property
-    def source_mask(self) -> Tensor:
-        """(B, S): the real words, or all the cells that the model makes of an image."""
-        if self.batch.source_mask is not None:
-            return self.batch.source_mask
-        return torch.ones_like(self.encode().mask)
-
-    def fail(self, what: str, remedy: str) -> ContractError:
-        return ContractError(f"{type(self.model).__name__} breaks the contract: {what}: {remedy}.")
-
-    def same(self, got: Tensor, expected: Tensor, what: str, remedy: str) -> None:
-        """Two tensors must agree within the tolerance."""
-        if got.shape != expected.shape:
-            raise self.fail(f"{what}: the shapes are {tuple(got.shape)} and {tuple(expected.shape)}", remedy)
-        difference = (got - expected).abs().max().item() if got.numel() else 0.0
-        if not difference <= self.tolerance:  # also when it is NaN
-            raise self.fail(f"{what}: the numbers differ by {difference:.2g}", remedy)
-
-    def shape(self, tensor: Tensor, expected: tuple[int, ...], what: str) -> None:
-        if tuple(tensor.shape) != expected:
-            raise self.fail(f"{what} has the shape {tuple(tensor.shape)}", f"make it {expected}")
-
-    @contextmanager
-    def calling(self, what: str) -> Iterator[None]:
-        """An exception inside the model becomes a sentence about the call that raised it."""
-        try:
-            yield
-        except ContractError:
-            raise
-        except Exception as error:
-            # Only the first line: torch's messages can run over many.
-            reason = (str(error).strip() or "no message").splitlines()[0]
-            raise self.fail(f"{what} raised {type(error).__name__} ({reason})", "it must work for this") from error
-
-    # --- the model's calls -------------------------------------------------------------------------------------------
-
-    def encode(
-        self, batch: Batch | None = None, attention: bool = False, intervention: Intervention | None = None
-    ) -> Memory:
-        batch = batch or self.batch
-        with self.calling(f"encode() of {batch.source.size(0)} sentences"):
-            return self.model.encode(batch.source, batch.source_mask, attention=attention, intervention=intervention)
-
-    def start(self, memory: Memory) -> State:
-        with self.calling("start()"):
-            return self.model.start(memory)
-
-    def step(
-        self,
-        token: Tensor,
-        state: State,
-        memory: Memory,
-        attention: bool = False,
-        trace: bool = False,
-        intervention: Intervention | None = None,
-    ) -> Step:
-        with self.calling(f"step() with {token.size(0)} rows for {memory.sentences} sentences"):
-            return self.model.step(token, state, memory, attention=attention, trace=trace, intervention=intervention)
-
-    def forward(
-        self, batch: Batch | None = None, attention: bool = False, intervention: Intervention | None = None
-    ) -> Output:
-        with self.calling("forward()"):
-            output: Output = self.model(batch or self.batch, attention=attention, intervention=intervention)
-            return output
-
-    @cached_property
-    def plain(self) -> Output:
-        """forward() as it is, with its attention."""
-        return self.forward(attention=True)
-
-    def run(
-        self, memory: Memory, tokens: Tensor, state: State | None = None, intervention: Intervention | None = None
-    ) -> tuple[Tensor, Attention]:
-        """step() over tokens (N, T): hidden (N, T, D) and the attention of all steps."""
-        state = state or self.start(memory)
-        steps: list[Step] = []
-        for token in tokens.unbind(1):
-            steps.append(self.step(token, state, memory, attention=True, intervention=intervention))
-            state = steps[-1].state
-        recorded = [step.attention or {} for step in steps]
-        return torch.stack([step.hidden for step in steps], 1), join_steps(recorded, memory)
 
 
 # --- the promises, in the order in which they build on each other -----------------------------------------------------
 
 
-def _shapes(check: _Check) -> None:
+def _shapes(check: Probe) -> None:
     batch, sentences = check.batch, check.batch.source.size(0)
     memory = check.encode()
     check.shape(memory.mask, (sentences, check.source_mask.size(1)), "Memory.mask")
@@ -191,12 +89,12 @@ def _shapes(check: _Check) -> None:
         raise check.fail("Output.hidden holds a number that is not finite", "look for a division by 0 or a log of 0")
 
 
-def _repeatable(check: _Check) -> None:
+def _repeatable(check: Probe) -> None:
     if not torch.equal(check.forward().hidden, check.forward().hidden):
         raise check.fail("two runs in evaluation mode differ", "drop out only while self.training is true")
 
 
-def _projection(check: _Check) -> None:
+def _projection(check: Probe) -> None:
     hidden = check.plain.hidden
     with check.calling("project()"):
         logits = check.model.project(hidden)
@@ -209,7 +107,7 @@ def _projection(check: _Check) -> None:
     )
 
 
-def _step_is_forward(check: _Check) -> None:
+def _step_is_forward(check: Probe) -> None:
     output = check.plain
     hidden, attention = check.run(check.encode(attention=True), check.batch.target_in)
     remedy = "both must compute the same from the same tokens"
@@ -221,7 +119,7 @@ def _step_is_forward(check: _Check) -> None:
         check.same(attention[kind], whole[kind], f"the {kind} weights of step() are not those of forward()", remedy)
 
 
-def _asking_changes_nothing(check: _Check) -> None:
+def _asking_changes_nothing(check: Probe) -> None:
     plain = check.forward()
     if plain.attention is not None:
         raise check.fail("forward() returns attention that nobody asked for", "return None without attention=True")
@@ -241,7 +139,7 @@ def _asking_changes_nothing(check: _Check) -> None:
         check.same(trace.weights, recorded[:, trace.layer, trace.head, 0], what, "trace what was used")
 
 
-def _states_are_not_changed(check: _Check) -> None:
+def _states_are_not_changed(check: Probe) -> None:
     memory = check.encode()
     state, token = check.start(memory), check.batch.target_in[:, 0]
     parts = [*state.tensors, *memory.summary, *(part for part in (memory.keys, memory.values) if part is not None)]
@@ -257,7 +155,7 @@ def _states_are_not_changed(check: _Check) -> None:
     check.same(check.step(token, state, memory).hidden, first.hidden, "a step taken again gives another result", remedy)
 
 
-def _weights(check: _Check) -> None:
+def _weights(check: Probe) -> None:
     batch, memory = check.batch, check.encode()
     attention = check.plain.attention or {}
     for kind, weights in attention.items():
@@ -278,7 +176,7 @@ def _weights(check: _Check) -> None:
         _sums(check, kind, weights.sum(-1)[real[..., 0]])
 
 
-def _sums(check: _Check, kind: str, sums: Tensor) -> None:
+def _sums(check: Probe, kind: str, sums: Tensor) -> None:
     highest, lowest = sums.max().item(), sums.min().item()
     if highest > 1 + check.tolerance:
         raise check.fail(f"a row of {kind} weights sums to {highest:.4g}", "normalise with a softmax")
@@ -287,10 +185,10 @@ def _sums(check: _Check, kind: str, sums: Tensor) -> None:
         raise check.fail(f"a row of {kind} weights sums to {lowest:.4g}", remedy)
 
 
-def _batch_mates(check: _Check) -> None:
+def _batch_mates(check: Probe) -> None:
     together = check.plain
     for row, (length, steps) in enumerate(zip(SOURCE_LENGTHS, TARGET_LENGTHS, strict=True)):
-        alone = check.forward(_one(check.batch, row, length, steps), attention=True)
+        alone = check.forward(one_pair(check.batch, row, length, steps), attention=True)
         what = f"sentence {row} gets another result alone than in a batch with padding"
         remedy = "let neither padding nor the other sentences into it"
         check.same(together.hidden[row, :steps], alone.hidden[0], what, remedy)
@@ -299,7 +197,7 @@ def _batch_mates(check: _Check) -> None:
             check.same(padded, weights[0], f"{what} ({kind} weights)", remedy)
 
 
-def _no_future(check: _Check) -> None:
+def _no_future(check: Probe) -> None:
     before, target = check.plain.hidden, check.batch.target_in
     for position in range(1, target.size(1)):
         changed = target.clone()
@@ -309,7 +207,7 @@ def _no_future(check: _Check) -> None:
         check.same(after[:, :position], before[:, :position], what, "predict each token from those before it")
 
 
-def _selection(check: _Check) -> None:
+def _selection(check: Probe) -> None:
     memory = check.encode()
     tokens, index = check.batch.target_in, torch.tensor([2, 0], device=check.device)
     first = check.step(tokens[:, 0], check.start(memory), memory)
@@ -323,7 +221,7 @@ def _selection(check: _Check) -> None:
     check.same(chosen.hidden, second.hidden[index], what, "select the same rows of every tensor, in the index's order")
 
 
-def _beams(check: _Check) -> None:
+def _beams(check: Probe) -> None:
     """N = B·beams rows with one memory row per sentence are as good as separate runs."""
     memory, target = check.encode(), check.batch.target_in
     beams = [target, (target + 1) % check.vocabulary]
@@ -341,7 +239,7 @@ def _beams(check: _Check) -> None:
             check.same(attention[kind], each, f"{what} ({kind} weights)", remedy)
 
 
-def _identity(check: _Check) -> None:
+def _identity(check: Probe) -> None:
     plain = check.plain
     kinds = list(plain.attention or {})
     identities = [Intervention(), *(Intervention(edits=(Edit(kind=kind, multiply=1.0),)) for kind in kinds)]
@@ -355,7 +253,7 @@ def _identity(check: _Check) -> None:
             raise check.fail("the identity intervention changes the result", remedy)
 
 
-def _ban(check: _Check) -> None:
+def _ban(check: Probe) -> None:
     ban = Intervention(ban=(BANNED,))
     plain, banned = check.plain, check.forward(attention=True, intervention=ban)
     kinds = [kind for kind in plain.attention or {} if kind != "decoder-self"]
@@ -372,7 +270,7 @@ def _ban(check: _Check) -> None:
     )
 
 
-def _edits(check: _Check) -> None:
+def _edits(check: Probe) -> None:
     plain = check.plain
     if "cross" not in (plain.attention or {}):
         return
@@ -391,7 +289,7 @@ def _edits(check: _Check) -> None:
     )
 
 
-def _alignment(check: _Check) -> None:
+def _alignment(check: Probe) -> None:
     attention = check.plain.attention or {}
     try:
         with check.calling("alignment()"):
@@ -405,7 +303,7 @@ def _alignment(check: _Check) -> None:
     check.shape(alignment, (*check.batch.target_in.shape, check.source_mask.size(1)), "alignment(attention)")
 
 
-PROMISES: tuple[Callable[[_Check], None], ...] = (
+PROMISES: tuple[Callable[[Probe], None], ...] = (
     _shapes,
     _repeatable,
     _projection,
@@ -422,40 +320,3 @@ PROMISES: tuple[Callable[[_Check], None], ...] = (
     _edits,
     _alignment,
 )
-
-# --- the batch --------------------------------------------------------------------------------------------------------
-
-
-def _example_batch(source_vocabulary: int, target_vocabulary: int, seed: int) -> Batch:
-    """Three sentence pairs of different lengths, with pad 0, bos 2 and eos 3 as everywhere in Regard."""
-    if min(source_vocabulary, target_vocabulary) < 6:
-        raise ContractError("check_contract needs vocabularies of at least 6 entries: four are special ones.")
-    generator = torch.Generator().manual_seed(seed)
-    source = torch.randint(4, source_vocabulary, (len(SOURCE_LENGTHS), SOURCE_WIDTH), generator=generator)
-    words = torch.randint(4, target_vocabulary, (len(TARGET_LENGTHS), max(TARGET_LENGTHS)), generator=generator)
-    source_lengths, target_lengths = torch.tensor(SOURCE_LENGTHS), torch.tensor(TARGET_LENGTHS)
-    source_mask = torch.arange(SOURCE_WIDTH) < source_lengths.unsqueeze(1)
-    target_mask = torch.arange(max(TARGET_LENGTHS)) < target_lengths.unsqueeze(1)
-    source[torch.arange(len(SOURCE_LENGTHS)), source_lengths - 1] = 3
-    words[torch.arange(len(TARGET_LENGTHS)), target_lengths - 1] = 3
-    target_in = torch.cat([torch.full((len(TARGET_LENGTHS), 1), 2), words[:, :-1]], 1)
-    return Batch(source * source_mask, source_mask, target_in * target_mask, words * target_mask, target_mask)
-
-
-def _image_batch(image: tuple[int, int, int], target_vocabulary: int, seed: int, dtype: torch.dtype) -> Batch:
-    """The same targets for three images of numbers from 0 to 1."""
-    batch = _example_batch(target_vocabulary, target_vocabulary, seed)
-    generator = torch.Generator().manual_seed(seed)
-    images = torch.rand(batch.source.size(0), *image, dtype=dtype, generator=generator)
-    return replace(batch, source=images, source_mask=None)
-
-
-def _one(batch: Batch, row: int, length: int, steps: int) -> Batch:
-    """One pair of the batch without its padding."""
-    source, mask = batch.source[row : row + 1], None
-    if batch.source_mask is not None:
-        source, mask = source[:, :length], batch.source_mask[row : row + 1, :length]
-    target_in, target_out, target_mask = (
-        part[row : row + 1, :steps] for part in (batch.target_in, batch.target_out, batch.target_mask)
-    )
-    return Batch(source, mask, target_in, target_out, target_mask)

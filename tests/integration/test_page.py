@@ -138,6 +138,18 @@ def test_heads_and_kinds_are_chosen_by_their_maps(visit: Open, translators: dict
     assert page.locator("button.thumb[aria-pressed=true]").get_attribute("aria-label") == "Layer 1, head 4"
 
 
+@pytest.mark.parametrize("unit", ["words", "pieces"])
+def test_entropy_and_coverage_are_those_of_the_record(visit: Open, translators: dict[str, Any], unit: str) -> None:
+    page = visit(looking("bahdanau", unit=unit))
+    page.locator("svg.matrix rect.measure").first.wait_for(state="attached")
+    entropy, coverage = getattr(translators["bahdanau"].look(SENTENCE).measures["alignment"], unit)
+    shown = page.locator("svg.matrix rect.measure + title").all_text_contents()
+    told = [f"{value:.2f}" for value in (*entropy, *coverage)]
+    numbers = [each.split(": ")[1] for each in shown]
+    assert len(numbers) >= 4
+    assert set(numbers) <= set(told)
+
+
 def test_local_attention_shows_its_window_centre_and_gaussian(visit: Open, translators: dict[str, Any]) -> None:
     page = visit(looking("local", unit="pieces", specials=1))
     look = translators["local"].look(SENTENCE)

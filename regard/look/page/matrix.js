@@ -4,7 +4,7 @@ import { h, replace, s } from "./dom.js";
 import { change, drag } from "./gestures.js";
 import { say } from "./language.js";
 import { clamp, decimal, weight } from "./number.js";
-import { coverage, entropy, traceAt, unitAt } from "./record.js";
+import { traceAt, unitAt } from "./record.js";
 import { changeOf } from "./store.js";
 
 const LARGEST = 38;
@@ -171,8 +171,7 @@ class Matrix {
   entropyBars() {
     const x = this.left + this.table.columns.length * this.cell + 8;
     const most = Math.max(1, Math.log2(Math.max(this.table.columns.length, 2)));
-    const bars = this.table.weights.map((row, t) => {
-      const bits = entropy(row);
+    const bars = (this.table.measures?.entropy ?? []).map((bits, t) => {
       const middle = this.y(t) + this.cell / 2;
       return s("g", {},
         s("rect", { x, y: middle - 2, height: 4, width: (bits / most) * BAR, rx: 2, class: "measure" }),
@@ -184,7 +183,7 @@ class Matrix {
 
   coverageBars() {
     const y = this.y(this.table.rows.length) + 8;
-    const sums = coverage(this.table.weights);
+    const sums = this.table.measures?.coverage ?? [];
     const most = Math.max(1, ...sums);
     const bars = sums.map((sum, j) => {
       const size = { x: this.x(j) + this.cell / 2 - 2, y, width: 4, height: (sum / most) * (BAR - 16), rx: 2 };

@@ -1,4 +1,4 @@
-/** What is derived from a look record (regard-look/1): units to show, maps between them, entropy and coverage. */
+/** What is derived from a look record (regard-look/1): units to show, maps between them. */
 
 /**
  * @typedef {{text: string, word: number | null}} Piece
@@ -17,7 +17,8 @@
  *   finished: boolean, forced: boolean, prefix: number, alignment: number[][] | null,
  *   attention: Record<string, number[][][][]>, steps: Step[], shown_dimensions: number, dimensions?: any,
  *   fixed_vector: number[] | null, image?: Picture | null, intervention: {ban: number[], edits: Edit[]} | null,
- *   beam: {nodes: Node[]} | null, over_time: any[] | null}} Look
+ *   beam: {nodes: Node[]} | null, over_time: any[] | null,
+ *   measures?: Record<string, {words: [number[], number[]], pieces: [number[], number[]]}>}} Look
  * @typedef {{label: string, pieces: number[], special: boolean}} Unit a word or a piece, and the pieces it is made of
  * @typedef {{kind: string, layer: number | null, head: number | null}} View which map is shown; null: not one alone
  */
@@ -101,20 +102,30 @@ export function gather(map, rows, columns) {
 }
 
 /**
- * Entropy in bits: 0 when all the weight is on one place.
- * @param {number[]} weights
+ * Entropy of the rows and coverage of the columns on screen, as the record tells them; null where it does not.
+ * @param {Look} look
+ * @param {string} name of the map in `look.measures`
+ * @param {"words" | "pieces"} unit
+ * @param {Unit[]} rows
+ * @param {Unit[]} columns
  */
-export function entropy(weights) {
-  return weights.reduce((sum, weight) => (weight > 0 ? sum - weight * Math.log2(weight) : sum), 0);
+export function measuresOf(look, name, unit, rows, columns) {
+  const [entropy, coverage] = look.measures?.[name]?.[unit] ?? [null, null];
+  if (!entropy || !coverage) return null;
+  return { entropy: rows.map((row) => entropy[row.pieces[0]]), coverage: columns.map((one) => coverage[one.pieces[0]]) };
 }
 
 /**
- * How much weight each column got in all rows together.
- * @param {number[][]} weights
- * @returns {number[]}
+ * The name in `look.measures` of the map that a view names.
+ * @param {Look} look
+ * @param {View} view
  */
-export function coverage(weights) {
-  return (weights[0] ?? []).map((_, j) => weights.reduce((sum, row) => sum + row[j], 0));
+export function nameOf(look, view) {
+  if (view.kind === "cross" && view.layer === null && look.alignment) return "alignment";
+  const layers = look.attention[view.kind] ?? [];
+  const layer = view.layer === null ? [] : [Math.min(view.layer, layers.length - 1)];
+  const head = view.head === null ? [] : [Math.min(view.head, (layers[0]?.length ?? 1) - 1)];
+  return [view.kind, ...layer, ...head].join("/");
 }
 
 /**

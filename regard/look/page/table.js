@@ -1,12 +1,13 @@
 /** The map on screen, between the words or pieces on screen: computed once, drawn by ribbons and matrix alike. */
 
-import { gather, mapOf, sidesOf, unitsOf } from "./record.js";
+import { gather, mapOf, measuresOf, nameOf, sidesOf, unitsOf } from "./record.js";
 import { shown } from "./store.js";
 
 /**
  * @typedef {import("./record.js").Look} Look
  * @typedef {import("./record.js").Unit} Unit
- * @typedef {{look: Look, view: import("./record.js").View, rows: Unit[], columns: Unit[], weights: number[][]}} Table
+ * @typedef {{look: Look, view: import("./record.js").View, rows: Unit[], columns: Unit[], weights: number[][],
+ *   measures: {entropy: number[], coverage: number[]} | null}} Table
  * @typedef {{current: Table | null, listen: (listener: (table: Table | null) => void) => void}} Tables
  */
 
@@ -53,7 +54,9 @@ function tableOf(state) {
   const sides = sidesOf(moment, view.kind);
   const rows = unitsOf(sides.rows, state.unit, state.specials);
   const columns = unitsOf(sides.columns, state.unit, state.specials);
-  return { look: moment, view, rows, columns, weights: gather(map, rows, columns) };
+  const name = past === null ? nameOf(look, view) : `moment/${state.moment}`;
+  const measures = measuresOf(look, name, state.unit, rows, columns);
+  return { look: moment, view, rows, columns, weights: gather(map, rows, columns), measures };
 }
 
 /**

@@ -1,0 +1,105 @@
+"""Entropy and coverage of a map, between words or between pieces: computed here alone, kept in the look record.
+
+Between words, weights are summed over the pieces of a column's word and averaged over the pieces of a row's word.
+Entropy is that of a whole row, in bits; coverage is the sum of a whole column. Hidden rows and columns count.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from regard.nn.attention.intervention import Kind
+
+if TYPE_CHECKING:
+    from regard.look.record import Piece, Side
+
+Weights = NDArray[np.floating]
+
+
+@dataclass(frozen=True)
+class Axis:
+    """Rows or columns: for each its label, the pieces in it, and whether it is a word of the sentence."""
+
+    labels: tuple[str, ...]
+    places: tuple[tuple[int, ...], ...]
+    is_word: tuple[bool, ...]
+
+    def members(self, pieces: int) -> Weights:
+        """1 where a piece (column) belongs to a label (row), else 0."""
+        member = np.zeros((len(self.labels), pieces))
+        for row, places in enumerate(self.places):
+            member[row, list(places)] = 1.0
+        return member
+
+    def spread(self, numbers: Weights, pieces: int) -> list[float]:
+        """The number of each label, for every piece in it."""
+        found = [0.0] * pieces
+        for number, places in zip(numbers.tolist(), self.places, strict=True):
+            for place in places:
+                found[place] = float(f"{number:.6g}")
+        return found
+
+
+def axes_of(source: Side, target: Side, kind: Kind, pieces: bool) -> tuple[Axis, Axis]:
+    """Rows and columns of this kind of attention."""
+    if kind == "encoder-self":
+        axis = axis_of(source.pieces, source.words, pieces)
+        return axis, axis
+    rows = axis_of(target.pieces, target.words, pieces)
+    if kind == "cross":
+        return rows, axis_of(source.pieces, source.words, pieces)
+    # A decoder looks at what it has read: <s>, and its own pieces but the last.
+    from regard.look.record import Piece
+
+    begin = Piece(text="<s>", surface="<s>", word=None, id=-1)
+    return rows, axis_of([begin, *target.pieces[:-1]], target.words, pieces)
+
+
+def axis_of(pieces: Sequence[Piece], words: Sequence[str], by_piece: bool) -> Axis:
+    """Pieces, or the white-space words that they belong to."""
+    if by_piece:
+        labels = tuple(piece.surface for piece in pieces)
+        marks = tuple(piece.word is not None or piece.text not in ("<s>", "</s>") for piece in pieces)
+        return Axis(labels, tuple((place,) for place in range(len(pieces))), marks)
+    groups: list[tuple[str, list[int], bool]] = []
+    of_word: dict[int, list[int]] = {}
+    for place, piece in enumerate(pieces):
+        if piece.word is None:
+            groups.append((piece.surface, [place], False))
+        for word in range(len(of_word), -1 if piece.word is None else piece.word + 1):
+            of_word[word] = []
+            groups.append((words[word], of_word[word], True))
+        if piece.word is not None:
+            of_word[piece.word].append(place)
+    groups += [(word, [], True) for word in words[len(of_word) :]]  # words that no piece tells of
+    return Axis(
+        tuple(label for label, _, _ in groups),
+        tuple(tuple(places) for _, places, _ in groups),
+        tuple(is_word for _, _, is_word in groups),
+    )
+
+
+def gather(weights: Weights, rows: Axis, columns: Axis) -> Weights:
+    """The map (R, C) between rows and columns of a map (T, S) between pieces."""
+    by_row, by_column = rows.members(weights.shape[0]), columns.members(weights.shape[1])
+    counts = np.maximum(by_row.sum(1, keepdims=True), 1)
+    return np.asarray((by_row / counts) @ weights @ by_column.T)
+
+
+def entropy(weights: Weights) -> Weights:
+    """Bits of each row (R, C), taken as shares of its sum; 0 for a row that looks nowhere."""
+    total = weights.sum(-1, keepdims=True)
+    share = np.divide(weights, total, out=np.zeros_like(weights, dtype=float), where=total > 0)
+    logarithm = np.log2(share, out=np.zeros_like(share), where=share > 0)
+    return np.asarray(np.abs((share * logarithm).sum(-1)))
+
+
+def measure(weights: Weights, rows: Axis, columns: Axis) -> tuple[list[float], list[float]]:
+    """Entropy by row piece (T,) and coverage by column piece (S,): each piece has the number of its word."""
+    whole = gather(weights, rows, columns)
+    return rows.spread(entropy(whole), weights.shape[0]), columns.spread(whole.sum(0), weights.shape[1])
