@@ -1,11 +1,12 @@
-"""Writing files so that a crash leaves the old one or the new one, never a half."""
+"""Writing files so that a crash leaves the old one or the new one, never a half; checksums that show damage."""
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -15,12 +16,16 @@ from torch import Tensor
 
 from regard.errors import ModelFolderError
 
+CHECKSUMS = "checksums.json"
+BLOCK = 1 << 20  # bytes hashed at once
+
 
 def write_bytes(path: Path, content: bytes) -> None:
     """Write beside, fsync, rename over; the folder is synced too."""
     temporary = path.with_name(f".{path.name}.part")
+    temporary.unlink(missing_ok=True)
     try:
-        with open(temporary, "wb") as file:
+        with open(temporary, "xb") as file:  # a planted symbolic link is not followed
             file.write(content)
             file.flush()
             os.fsync(file.fileno())
@@ -69,3 +74,70 @@ def sync_folder(folder: Path) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
+
+
+# --- checksums ----------------------------------------------------------------------------------------------------
+
+
+def sha256(path: Path) -> str:
+    """The SHA-256 of a file's bytes, in hexadecimal."""
+    digest = hashlib.sha256()
+    with open(path, "rb", buffering=0) as file:
+        while block := file.read(BLOCK):
+            digest.update(block)
+    return digest.hexdigest()
+
+
+def write_checksums(folder: Path, names: Iterable[str], also: Mapping[str, str] | None = None) -> None:
+    """Write the SHA-256 of these files into the folder's checksums.json; `also` are second values that may be found.
+
+    A file that is about to be replaced has two values for a moment: whichever of the two a crash leaves is whole.
+    """
+    sums = {name: [sha256(folder / name)] for name in sorted(names)}
+    for name, other in (also or {}).items():
+        sums[name].append(other)
+    write_json(folder / CHECKSUMS, {"sha256": sums})
+
+
+def checked_files(folder: Path) -> dict[str, list[str]]:
+    """The files that checksums.json names, each with the values it may have."""
+    path = folder / CHECKSUMS
+    _refuse_special(path)
+    try:
+        record = json.loads(path.read_bytes())
+        sums = {str(name): [str(value) for value in values] for name, values in record["sha256"].items()}
+    except FileNotFoundError:
+        raise ModelFolderError(f"{path}: is missing.") from None
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        raise ModelFolderError(f"{path}: is damaged.") from None
+    if odd := next((name for name in sums if not _stays_inside(name)), None):
+        raise ModelFolderError(f"{path}: is damaged ({odd!r} is no file of this folder).")
+    return sums
+
+
+def check_files(folder: Path) -> set[str]:
+    """Compare every file that checksums.json names; raises at the first that is missing or differs."""
+    sums = checked_files(folder)
+    for name, values in sums.items():
+        path = folder / name
+        _refuse_special(path)
+        try:
+            found = sha256(path)
+        except FileNotFoundError:
+            raise ModelFolderError(f"{path}: is missing.") from None
+        except OSError as error:
+            raise ModelFolderError(f"{path}: cannot be read ({error.strerror}).") from None
+        if found not in values:
+            raise ModelFolderError(f"{path}: is damaged (its checksum differs).")
+    return set(sums)
+
+
+def _refuse_special(path: Path) -> None:
+    """Reading a FIFO or a device might never end."""
+    if path.exists() and not path.is_file():
+        raise ModelFolderError(f"{path}: is no regular file.")
+
+
+def _stays_inside(name: str) -> bool:
+    path = Path(name)
+    return bool(name) and not path.is_absolute() and ".." not in path.parts and "\0" not in name

@@ -1,21 +1,26 @@
-"""What training must know to go on exactly where it stopped, and how it survives a crash.
+"""Checkpoints: the state that training resumes from, bit for bit, and how it survives crashes and damage.
 
     OUT/training/
-      checkpoint-00000007/   state.json, model.safetensors, optimizer.safetensors
+      checkpoint-00000007/   state.json, model.safetensors, optimizer.safetensors, checksums.json, good
       weights-00000400.safetensors    weights kept at a validation: the best, or those that are averaged
 
-A checkpoint is written under a temporary name, synced, and renamed; only then is the one before it removed. A kept
-weights file is written before the first checkpoint that names it and removed after the last one. So a checkpoint
-that can be seen is whole, whenever the machine dies. Random numbers need no state: those of update n follow
-from the seed and n alone.
+A checkpoint is written under a temporary name, synced, and renamed; only then are older ones removed. Two stay: the
+newest, and the newest older one that is known to be good. A checkpoint is known to be good when a loss was computed
+with its weights, at its validation or at the next update, and that loss was sane (`sane_loss`). A kept weights file
+is written before the first checkpoint that names it and removed after the last one. So a visible checkpoint is whole,
+whenever the machine dies. Random numbers need no state: those of update n follow from the seed and n alone.
+
+A checkpoint with a missing or damaged file (by its SHA-256) is set aside on loading, and the one before is taken.
 """
 
 from __future__ import annotations
 
+import math
 import os
 import re
 import shutil
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any
@@ -25,11 +30,22 @@ from torch import Tensor, nn
 from torch.optim import Optimizer
 
 from regard.errors import ModelFolderError
-from regard.storage.files import sync_folder, write_json, write_tensors
+from regard.storage.files import (
+    check_files,
+    sha256,
+    sync_folder,
+    write_bytes,
+    write_checksums,
+    write_json,
+    write_tensors,
+)
 from regard.storage.folder import load_tensors, model_tensors, read_json, read_tensors
 
 _NAME = re.compile(r"checkpoint-(\d{8})")
 _SEPARATOR = "|"  # between a parameter's name and the name of its optimizer state
+
+STATE, MODEL, OPTIMIZER = "state.json", "model.safetensors", "optimizer.safetensors"
+GOOD = "good"  # an empty file: this checkpoint is known to be good
 
 
 @dataclass
@@ -42,6 +58,7 @@ class Snapshot:
     update: int
     score: float | None
     loss: float = 0.0
+    sha256: str = ""  # of its weights file
 
     @property
     def file(self) -> str:
@@ -63,8 +80,10 @@ class State:
     window_likelihood: float = 0.0
     window_tokens: int = 0
     window_seconds: float = 0.0
-    validated: int = 0  # the update and the epoch of the last validation
+    first_loss: float | None = None  # of the first update, per token, without smoothing
+    validated: int = 0  # the update, the epoch and the loss of the last validation
     validated_epoch: int = 0
+    validated_loss: float | None = None
     best_score: float | None = None
     best_loss: float = 0.0
     best_update: int = 0
@@ -82,11 +101,49 @@ class State:
     @classmethod
     def from_dict(cls, values: dict[str, Any]) -> State:
         """The state of a state.json."""
-        known = {item.name for item in fields(cls)}
-        if values.keys() != known:
-            odd = min(values.keys() ^ known)
+        known = {item.name: item.type for item in fields(cls)}
+        if values.keys() != known.keys():
+            odd = min(values.keys() ^ known.keys())
             raise ModelFolderError(f"the checkpoint's {odd!r} does not fit this version: start training anew.")
-        return cls(**{**values, "snapshots": [Snapshot(**snapshot) for snapshot in values["snapshots"]]})
+        for name, value in values.items():
+            if not _fits(value, str(known[name])):
+                raise ModelFolderError(f"the checkpoint's {name} = {value!r} is not of the type {known[name]}.")
+        try:
+            return cls(**{**values, "snapshots": [Snapshot(**snapshot) for snapshot in values["snapshots"]]})
+        except TypeError:
+            raise ModelFolderError("the checkpoint's snapshots do not fit this version.") from None
+
+
+_TYPES: dict[str, tuple[type, ...]] = {
+    "int": (int,),
+    "float": (int, float),
+    "bool": (bool,),
+    "None": (type(None),),
+    "list": (list,),
+    "dict": (dict,),
+}
+
+
+def _fits(value: object, annotation: str) -> bool:
+    names = [name.partition("[")[0].strip() for name in annotation.split(" | ")]
+    if isinstance(value, bool):
+        return "bool" in names
+    return any(isinstance(value, _TYPES[name]) for name in names)
+
+
+def sane_loss(loss: float, vocabulary_size: int, first_loss: float | None) -> bool:
+    """Whether a loss per token speaks for the weights: at most twice that of guessing, or of the first update."""
+    return math.isfinite(loss) and loss <= 2 * max(math.log(max(vocabulary_size, 2)), first_loss or 0.0)
+
+
+@dataclass(frozen=True)
+class Loaded:
+    """What `Checkpoints.load` found."""
+
+    state: State
+    machine: dict[str, str | int]
+    name: str  # of the checkpoint that was taken
+    damaged: list[str]  # what was wrong with newer ones
 
 
 class Checkpoints:
@@ -94,59 +151,145 @@ class Checkpoints:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
+        self._unproven: Path | None = None  # a checkpoint whose weights the model still has
+
+    def all(self) -> list[Path]:
+        """The checkpoints, oldest first."""
+        return sorted(path for path in self.folder.glob("checkpoint-*") if _NAME.fullmatch(path.name))
 
     def latest(self) -> Path | None:
-        """The newest whole checkpoint."""
-        found = sorted(path for path in self.folder.glob("checkpoint-*") if _NAME.fullmatch(path.name))
-        return found[-1] if found else None
+        """The newest checkpoint."""
+        return next(reversed(self.all()), None)
 
-    def save(self, state: State, model: nn.Module, optimizer: Optimizer, machine: Mapping[str, str | int]) -> None:
-        """Write a checkpoint beside the last one, rename it, and clear away what it replaces."""
-        latest = self.latest()
-        number = int(latest.name.removeprefix("checkpoint-")) + 1 if latest else 1
+    def save(
+        self,
+        state: State,
+        model: nn.Module,
+        optimizer: Optimizer,
+        machine: Mapping[str, str | int],
+        good: bool = False,
+    ) -> None:
+        """Write a checkpoint beside the others, rename it, and remove what it replaces; `good` if that is known."""
+        number = 1 + max((int(path.name.rpartition("-")[2]) for path in [*self.all(), *self._aside()]), default=0)
         final = self.folder / f"checkpoint-{number:08d}"
         temporary = self.folder / f".{final.name}.part"
         shutil.rmtree(temporary, ignore_errors=True)
         try:
             temporary.mkdir()
-            write_tensors(temporary / "model.safetensors", model_tensors(model))
-            write_tensors(temporary / "optimizer.safetensors", optimizer_tensors(model, optimizer))
-            write_json(temporary / "state.json", {"state": state.to_dict(), "machine": dict(machine)})
+            write_tensors(temporary / MODEL, model_tensors(model))
+            write_tensors(temporary / OPTIMIZER, optimizer_tensors(model, optimizer))
+            write_json(temporary / STATE, {"state": state.to_dict(), "machine": dict(machine)})
+            write_checksums(temporary, (STATE, MODEL, OPTIMIZER))
+            if good:
+                write_bytes(temporary / GOOD, b"")
             os.rename(temporary, final)
             sync_folder(self.folder)
         except OSError:
             shutil.rmtree(temporary, ignore_errors=True)  # a full disk gets its space back
             raise
-        self._clear(final, state)
+        self._unproven = None if good else final
+        for path in self._aside():
+            shutil.rmtree(path, ignore_errors=True)
+        self._clear()
 
-    def load(self, model: nn.Module, optimizer: Optimizer) -> tuple[State, dict[str, str | int]]:
-        """Put the newest checkpoint into model and optimizer; return its state and the machine it came from."""
-        path = self.latest()
-        if path is None:
-            raise ModelFolderError(f"{self.folder}: holds no checkpoint to go on from: start training anew.")
-        record = read_json(path / "state.json")
-        state = State.from_dict(record["state"])
-        load_tensors(model, read_tensors(path / "model.safetensors"), path / "model.safetensors")
-        load_optimizer(model, optimizer, read_tensors(path / "optimizer.safetensors"))
-        self._clear(path, state)
-        return state, record["machine"]
+    def await_proof(self) -> None:
+        """The model has the weights of the newest checkpoint, of which nothing is known yet."""
+        self._unproven = self.latest()
+
+    def prove(self, sane: bool) -> None:
+        """A loss was computed with the weights that were saved or loaded last: mark them good if it was sane."""
+        if self._unproven is not None and sane:
+            write_bytes(self._unproven / GOOD, b"")
+        self._unproven = None
+
+    def load(self, model: nn.Module, optimizer: Optimizer) -> Loaded:
+        """Put the newest whole checkpoint into model and optimizer; newer, damaged ones are set aside.
+
+        Where weights that every checkpoint names are damaged, the newest goes on without them.
+        """
+        damaged: list[str] = []
+        for forgiving in (False, True):
+            damaged = []
+            for path in reversed(self.all()):
+                try:
+                    state, machine = self._read(path, damaged if forgiving else None)
+                except ModelFolderError as error:
+                    damaged.append(str(error))
+                    continue
+                load_tensors(model, read_tensors(path / MODEL), path / MODEL)
+                load_optimizer(model, optimizer, read_tensors(path / OPTIMIZER))
+                self._set_aside_after(path)
+                self._unproven = None if (path / GOOD).exists() else path
+                self._clear()
+                return Loaded(state, machine, path.name, damaged)
+        why = f" ({damaged[0].rstrip('.')})" if damaged else ""
+        raise ModelFolderError(
+            f"{self.folder}: holds no whole checkpoint to go on from{why}: start training anew, with --overwrite."
+        )
+
+    def only_good(self) -> int:
+        """Set aside what is newer than the newest good checkpoint; returns the update that is resumed from."""
+        found = self.all()
+        chosen = ([path for path in found if (path / GOOD).exists()] or found)[-1]
+        self._set_aside_after(chosen)
+        self._unproven = None
+        return self._read(chosen, [])[0].update
 
     def keep_weights(self, snapshot: Snapshot, model: nn.Module) -> None:
         """Write the weights of a validation."""
-        write_tensors(self.folder / snapshot.file, model_tensors(model))
+        path = self.folder / snapshot.file
+        write_tensors(path, model_tensors(model))
+        snapshot.sha256 = sha256(path)
 
     def kept_weights(self, snapshot: Snapshot) -> dict[str, Tensor]:
         """Read them."""
         return read_tensors(self.folder / snapshot.file)
 
-    def _clear(self, current: Path, state: State) -> None:
-        wanted = {current.name, *(snapshot.file for snapshot in state.snapshots)}
-        for path in [*self.folder.glob("checkpoint-*"), *self.folder.glob(".checkpoint-*.part")]:
+    def _read(self, path: Path, lost: list[str] | None = None) -> tuple[State, dict[str, str | int]]:
+        """The state of a checkpoint all of whose files are whole; `lost` takes kept weights that are not."""
+        if check_files(path) != {STATE, MODEL, OPTIMIZER}:
+            raise ModelFolderError(f"{path}: its list of files is not that of a checkpoint.")
+        record = read_json(path / STATE)
+        if not isinstance(record.get("state"), dict) or not isinstance(record.get("machine"), dict):
+            raise ModelFolderError(f"{path / STATE}: is not the state of a training.")
+        state = State.from_dict(record["state"])
+        for snapshot in list(state.snapshots):
+            kept = self.folder / snapshot.file
+            if kept.is_file() and sha256(kept) == snapshot.sha256:
+                continue
+            fault = f"{kept}: is missing or damaged (its checksum differs)."
+            if lost is None:
+                raise ModelFolderError(fault)
+            lost.append(fault)
+            state.snapshots.remove(snapshot)
+            state.best_score = None  # the next validation is the best again
+        return state, record["machine"]
+
+    def _aside(self) -> list[Path]:
+        return list(self.folder.glob("aside-*"))
+
+    def _set_aside_after(self, chosen: Path) -> None:
+        """Rename the checkpoints after this one; they are removed when the next one is written."""
+        for path in self.all():
+            if path.name > chosen.name:
+                path.rename(self.folder / path.name.replace("checkpoint", "aside"))
+
+    def _clear(self) -> None:
+        """Keep the newest, and before it the newest good one, with the weights that they name."""
+        *older, newest = self.all()
+        good = [path for path in older if (path / GOOD).exists()] or older
+        kept = [newest, *good[-1:]]
+        wanted = {path.name for path in kept}
+        for path in kept:
+            with suppress(ModelFolderError, OSError, KeyError, TypeError):
+                wanted |= {Snapshot(**each).file for each in read_json(path / STATE)["state"]["snapshots"]}
+        for path in [*older, *self.folder.glob(".checkpoint-*.part")]:
             if path.name not in wanted:
                 shutil.rmtree(path, ignore_errors=True)
         for path in [*self.folder.glob("weights-*"), *self.folder.glob(".weights-*.part")]:
             if path.name not in wanted:
-                path.unlink(missing_ok=True)
+                with suppress(OSError):
+                    path.unlink()
 
 
 def optimizer_tensors(model: nn.Module, optimizer: Optimizer) -> dict[str, Tensor]:

@@ -17,10 +17,11 @@ from regard.errors import TrainingError
 from regard.models.contract import Batch, Model, Output, Predictor
 from regard.process import Machine
 from regard.training.checkpoint import Checkpoints, Snapshot, State
-from regard.training.interrupt import Interrupted, Interrupts
+from regard.training.interrupt import Interrupts
 from regard.training.loss import Loss, backward, guided_loss, predictions
 from regard.training.optimizer import clip, set_learning_rate
 from regard.training.progress import Log, Reporter
+from regard.training.saving import advice_to_resume, note_loss, refuse_update, save, save_and_stop
 from regard.training.schedule import (
     MEASURE_FROM,
     MEASURE_UNTIL,
@@ -92,6 +93,8 @@ def learn(run: Run) -> None:
         loss = sum(part.smoothed for part in losses) / tokens
         if not (math.isfinite(loss) and math.isfinite(norm)):
             refuse_update(run, batches, loss, norm)
+        likelihood = sum(part.negative_log_likelihood for part in losses)
+        note_loss(run, likelihood / tokens)
         set_learning_rate(run.optimizer, rate)
         run.optimizer.step()
 
@@ -100,7 +103,7 @@ def learn(run: Run) -> None:
         state.tokens += tokens
         state.seconds += seconds
         state.window_loss += sum(part.smoothed for part in losses)
-        state.window_likelihood += sum(part.negative_log_likelihood for part in losses)
+        state.window_likelihood += likelihood
         state.window_tokens += tokens
         state.window_seconds += seconds
         pace.note(seconds, tokens)
@@ -266,7 +269,7 @@ def validate(run: Run) -> None:
     started = time.perf_counter()
     snapshot = Snapshot(state.update, None)
     if run.validator is not None:
-        result = run.validator(run.model, stop_if_asked(run))
+        result = measured(run, run.validator)
         snapshot = Snapshot(state.update, result.score, result.loss)
         note_gain(settings, state, result.score, result.loss)
         if state.best_update == state.update:
@@ -274,11 +277,20 @@ def validate(run: Run) -> None:
         report_validation(run, result)
     run.task.watch(run)
     state.validated, state.validated_epoch = state.update, state.epoch
+    state.validated_loss = None if run.validator is None else snapshot.loss
     if run.validator is not None or settings.average != "none":
         state.snapshots = worth_keeping(settings, [*state.snapshots, snapshot])
         if snapshot in state.snapshots:
             run.checkpoints.keep_weights(snapshot, run.model)
     state.seconds += time.perf_counter() - started
+
+
+def measured(run: Run, validator: Validates) -> Measured:
+    """The validation of this update; a loss that is not finite speaks against the newest checkpoint."""
+    try:
+        return validator(run.model, stop_if_asked(run))
+    except TrainingError as error:
+        raise TrainingError(f"update {run.state.update}: {error} {advice_to_resume(run)}") from None
 
 
 def note_gain(settings: LoopSettings, state: State, score: float, loss: float) -> None:
@@ -327,7 +339,7 @@ def report_validation(run: Run, result: Measured) -> None:
     run.reporter.validated(state, result, best=state.best_update == state.update)
 
 
-# --- saving, and things that go wrong -----------------------------------------------------------------------------
+# --- the log ------------------------------------------------------------------------------------------------------
 
 
 def write_log(run: Run, rate: float, norm: float) -> None:
@@ -347,32 +359,3 @@ def write_log(run: Run, rate: float, norm: float) -> None:
     state.window_tokens = 0
     run.log.write("update", state.update, record)
     run.reporter.logged(state, record)
-
-
-def save(run: Run) -> None:
-    """Write a checkpoint."""
-    run.checkpoints.save(run.state, run.model, run.optimizer, run.machine.to_dict())
-
-
-def save_and_stop(run: Run) -> None:
-    """Save and leave, with a sentence that says how to go on."""
-    save(run)
-    raise Interrupted(
-        f"stopped after update {run.state.update}, and saved. Go on with: {run.task.command} --resume {run.out}", True
-    )
-
-
-def refuse_update(run: Run, batches: list[Batch], loss: float, norm: float) -> None:
-    """A loss or gradient that is not finite: keep the state before this update, name the batch, stop."""
-    finite = all(bool(parameter.isfinite().all()) for parameter in run.model.parameters())
-    if finite:
-        save(run)
-    indices = [index for batch in batches for index in batch.indices]
-    named = ", ".join(str(index) for index in sorted(indices)[:10])
-    more = f" and {len(indices) - 10} more" if len(indices) > 10 else ""
-    what = f"the loss is {loss}" if not math.isfinite(loss) else f"the gradient's norm is {norm}"
-    raise TrainingError(
-        f"update {run.state.update + 1}: {what}, in the batch of the {run.task.examples} {named}{more} (counted from "
-        f"0, without the skipped ones); the last good state is kept in {run.checkpoints.folder}: lower the rate, as in "
-        f"`{run.task.command} --resume {run.out} --set training.learning_rate={run.settings.learning_rate / 3:.1g}`."
-    )

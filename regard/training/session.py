@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 import shutil
-import tempfile
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TypeVar
 
@@ -19,13 +17,17 @@ from regard.errors import ModelFolderError, TrainingError
 from regard.models.contract import Predictor
 from regard.process import this_machine, usable_precision
 from regard.processor import settings_text
+from regard.storage.files import check_files, checked_files, sha256, sync_folder, write_checksums
 from regard.storage.folder import METRICS, holds_model, read_json, remove_all
 from regard.training.checkpoint import Checkpoints, State
 from regard.training.finish import choose_weights, farewell, training_metrics
 from regard.training.interrupt import Interrupts
-from regard.training.loop import Run, learn, save
+from regard.training.lock import only_training_in
+from regard.training.loop import Run, learn
 from regard.training.optimizer import build_optimizer
+from regard.training.prepare import RUN
 from regard.training.progress import Log, Reporter
+from regard.training.saving import save
 from regard.training.task import Task
 
 Learned = TypeVar("Learned")
@@ -65,20 +67,30 @@ class Session:
         fresh = self.out / ".training.part"
         shutil.rmtree(fresh, ignore_errors=True)
         model = prepare(fresh).to(self.device)
+        optimizer = build_optimizer(model, reopen(fresh).settings)
+        write_checksums(fresh, (str(path.relative_to(fresh)) for path in fresh.rglob("*") if path.is_file()))
+        # The folder appears with its first checkpoint: whatever a kill leaves can be resumed or started again.
+        machine = this_machine(str(self.device))
+        Checkpoints(fresh).save(State(), model, optimizer, machine.to_dict())
         # What may be overwritten goes only now, when the new one can begin.
         remove_all(self.out)
         fresh.rename(self.folder)
-        task = reopen(self.folder)
-        return self.learn(task, model, build_optimizer(model, task.settings), State())
+        sync_folder(self.out)
+        checkpoints = Checkpoints(self.folder)
+        checkpoints.await_proof()
+        return self.learn(reopen(self.folder), model, optimizer, State(), checkpoints)
 
     def resume(self, reopen: Callable[[Path], Task[Learned]], overrides: Sequence[str]) -> Learned:
         """Go on with the training in `out`."""
+        if (self.folder / RUN).exists():
+            self._check_prepared()
         before = reopen(self.folder)
         task = before.changed(overrides)
         self.check_precision(task.settings)
         model = task.build().to(self.device)
         optimizer = build_optimizer(model, task.settings)
-        state = self._load(model, optimizer)
+        checkpoints = Checkpoints(self.folder)
+        state = self._load(checkpoints, model, optimizer)
         if _ends(before.settings) != _ends(task.settings):
             state.total, state.stopped_early = None, False
         elif self._is_written(state):
@@ -87,9 +99,28 @@ class Session:
                 f"add --set training.updates={2 * state.update}, or start another with --from {self.out}."
             )
         if task.recipe != before.recipe:
-            task.save_recipe(self.folder)
-        self.reporter.say(f"going on after update {state.update}")
-        return self.learn(task, model, optimizer, state)
+            self._save_recipe(task)
+        return self.learn(task, model, optimizer, state, checkpoints)
+
+    def _check_prepared(self) -> None:
+        """Every file that was prepared must be as it was written."""
+        try:
+            check_files(self.folder)
+        except ModelFolderError as error:
+            raise ModelFolderError(f"{str(error).rstrip('.')}: start training anew, with --overwrite.") from None
+
+    def _save_recipe(self, task: Task[Learned]) -> None:
+        """Replace run.json; a crash leaves the old or the new one, and a checksum for it."""
+        fresh = self.folder / ".recipe.part"
+        shutil.rmtree(fresh, ignore_errors=True)
+        fresh.mkdir()
+        task.save_recipe(fresh)
+        names = checked_files(self.folder)
+        write_checksums(self.folder, names, also={RUN: sha256(fresh / RUN)})
+        os.replace(fresh / RUN, self.folder / RUN)
+        sync_folder(self.folder)
+        write_checksums(self.folder, names)
+        fresh.rmdir()
 
     def check_precision(self, settings: LoopSettings) -> None:
         """Refuse a precision that the processor cannot compute in; to be asked before anything is computed."""
@@ -106,14 +137,19 @@ class Session:
             return False
         return read_json(self.out / METRICS).get("updates") == state.update
 
-    def _load(self, model: Predictor, optimizer: Optimizer) -> State:
-        state, machine = Checkpoints(self.folder).load(model, optimizer)
-        differences = this_machine(str(self.device)).differences(machine)
+    def _load(self, checkpoints: Checkpoints, model: Predictor, optimizer: Optimizer) -> State:
+        loaded = checkpoints.load(model, optimizer)
+        for fault in loaded.damaged:
+            self.reporter.say(f"warning: {fault}")
+        self.reporter.say(f"going on after update {loaded.state.update}, from {loaded.name}")
+        differences = this_machine(str(self.device)).differences(loaded.machine)
         if differences:
             self.reporter.say(f"warning: not the same machine ({differences}): the last bits will differ.")
-        return state
+        return loaded.state
 
-    def learn(self, task: Task[Learned], model: Predictor, optimizer: Optimizer, state: State) -> Learned:
+    def learn(
+        self, task: Task[Learned], model: Predictor, optimizer: Optimizer, state: State, checkpoints: Checkpoints
+    ) -> Learned:
         """Run the loop and write the model folder."""
         tensorboard = self.out / "tensorboard" if self.tensorboard else None
         with Log(self.out / "log.jsonl", state.update, tensorboard) as log:
@@ -126,15 +162,13 @@ class Session:
                 plan=task.plan(),
                 validator=task.validator(self.device),
                 state=state,
-                checkpoints=Checkpoints(self.folder),
+                checkpoints=checkpoints,
                 machine=this_machine(str(self.device)),
                 device=self.device,
                 reporter=self.reporter,
                 log=log,
                 interrupts=self.interrupts,
             )
-            if not state.update:
-                save(run)
             self.interrupts.nothing_to_save = False
             with _saying_what_is_safe(run):
                 learn(run)
@@ -149,35 +183,6 @@ class Session:
 def _ends(settings: LoopSettings) -> tuple[object, ...]:
     """The settings that say when training ends."""
     return settings.updates, settings.epochs, settings.budget, settings.patience
-
-
-@contextmanager
-def only_training_in(out: Path) -> Iterator[None]:
-    """Two trainings in one folder would write over each other: the second is refused.
-
-    The lock is a file among the temporary ones, so that nothing lies in `out`; the system lets go of it even if the
-    process is killed, and otherwise it is deleted in the end.
-    """
-    try:
-        import fcntl
-    except ImportError:  # Windows has no such lock
-        yield
-        return
-    name = hashlib.sha256(str(out.resolve()).encode()).hexdigest()[:16]
-    path = Path(tempfile.gettempdir()) / f"regard-{os.getuid()}-{name}.lock"
-    with open(path, "w") as lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            if os.fstat(lock.fileno()).st_nlink == 0:  # deleted since it was opened: a third may have a new one
-                raise BlockingIOError
-        except BlockingIOError:
-            raise ModelFolderError(
-                f"{out}: another training is writing there now: wait for it, or choose another --out."
-            ) from None
-        try:
-            yield
-        finally:
-            path.unlink(missing_ok=True)
 
 
 @contextmanager
@@ -202,16 +207,14 @@ def _saying_what_is_safe(run: Run) -> Iterator[None]:
 @contextmanager
 def _tidy(out: Path, interrupts: Interrupts) -> Iterator[None]:
     """Leave nothing behind if it ends before there is anything to resume."""
-    new = [path for path in (out / "training", out, *out.parents) if not path.exists()]
+    new = not (out / "training").exists()
+    log = (out / "log.jsonl").exists()
     try:
         yield
     except BaseException:
         shutil.rmtree(out / ".training.part", ignore_errors=True)
-        if interrupts.nothing_to_save and out / "training" in new:
+        if interrupts.nothing_to_save and new:
             shutil.rmtree(out / "training", ignore_errors=True)
-            if out in new:
+            if not log:
                 (out / "log.jsonl").unlink(missing_ok=True)
-            for folder in new[1:]:
-                with suppress(OSError):  # somebody else may have put something there
-                    folder.rmdir()
         raise

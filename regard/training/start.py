@@ -16,6 +16,7 @@ from regard.evaluation.forced import why_no_alignment
 from regard.models import build_model
 from regard.models.contract import MakeModel, Model, Predictor
 from regard.storage.folder import Folder, holds_model, load_tensors, read_folder
+from regard.training.checkpoint import Checkpoints
 from regard.training.loop import seed_of
 from regard.training.prepare import RUN, Prepared
 from regard.training.progress import Reporter
@@ -49,7 +50,10 @@ def check_out(out: Path, overwrite: bool, command: str = "regard train") -> None
         return
     if holds_model(out):
         raise ModelFolderError(f"{out}: holds a model already: choose another --out, or add --overwrite to replace it.")
-    if (out / "training" / RUN).exists():
+    training = out / "training"
+    if (training / RUN).exists():
+        if Checkpoints(training).latest() is None:
+            raise ModelFolderError(f"{out}: holds a training without a checkpoint: add --overwrite to replace it.")
         raise ModelFolderError(
             f"{out}: holds an unfinished training: go on with `{command} --resume {out}`, or add --overwrite."
         )

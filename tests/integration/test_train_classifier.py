@@ -19,6 +19,7 @@ from regard.look.views.image_maps import rows_of, save_look
 from regard.models.image_classifier import Network
 from regard.training import Interrupted
 from regard.training import loop as loop_module
+from regard.training.checkpoint import Snapshot
 from regard.training.comparison import compare
 from regard.training.tasks.classification import train
 
@@ -69,8 +70,10 @@ def test_every_network_learns_and_its_folder_gives_it_back(tmp_path: Path, atten
 
 
 def everything(out: Path) -> dict[str, Any]:
-    (checkpoint,) = (out / "training").glob("checkpoint-*")
-    files = [out / "model.safetensors", *checkpoint.glob("*.safetensors"), *(out / "training").glob("weights-*")]
+    checkpoint = max((out / "training").glob("checkpoint-*"))
+    snapshots = json.loads((checkpoint / "state.json").read_text())["state"]["snapshots"]
+    kept = [out / "training" / Snapshot(**each).file for each in snapshots]
+    files = [out / "model.safetensors", *checkpoint.glob("*.safetensors"), *kept]
     clocks = ("time", "seconds", "images_per_second")
     log = [json.loads(line) for line in (out / "log.jsonl").read_text().splitlines()]
     return {path.name: path.read_bytes() for path in files} | {

@@ -14,8 +14,10 @@ from training_help import pairs, recipe
 
 from regard.config.settings import Recipe
 from regard.errors import ConfigError, ModelFolderError
+from regard.storage.files import checked_files, write_checksums
 from regard.training import Interrupted, train
 from regard.training import loop as loop_module
+from regard.training.checkpoint import Snapshot
 
 TRAIN, VALID = pairs(150), pairs(15, seed=1)
 
@@ -59,11 +61,11 @@ def save_after(update: int, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def everything(out: Path) -> dict[str, Any]:
     """All that must be equal: weights, optimizer, kept weights, the state but for the clock, and the log."""
-    (checkpoint,) = (out / "training").glob("checkpoint-*")
-    files = [out / "model.safetensors", *checkpoint.glob("*.safetensors"), *(out / "training").glob("weights-*")]
-    found: dict[str, Any] = {path.name: path.read_bytes() for path in files}
-    found["kept"] = sorted(path.name for path in (out / "training").glob("weights-*"))
+    checkpoint = max((out / "training").glob("checkpoint-*"))
     state = json.loads((checkpoint / "state.json").read_text())["state"]
+    kept = [out / "training" / Snapshot(**each).file for each in state["snapshots"]]
+    files = [out / "model.safetensors", *checkpoint.glob("*.safetensors"), *kept]
+    found: dict[str, Any] = {path.name: path.read_bytes() for path in files}
     found["state"] = {name: value for name, value in state.items() if "seconds" not in name}
     clocks = ("time", "seconds", "tokens_per_second")
     found["log"] = [
@@ -217,6 +219,7 @@ def test_another_thread_count_is_said(
     record = json.loads(state.read_text())
     record["machine"]["threads"] = 99
     state.write_text(json.dumps(record))
+    write_checksums(state.parent, checked_files(state.parent))
     train(out=tmp_path, resume=True)
     assert "warning: not the same machine (threads 99 before, " in capsys.readouterr().err
 

@@ -25,7 +25,7 @@ from regard.nn.attention.intervention import Intervention
 from regard.nn.attention.memory import Memory
 from regard.storage import files
 from regard.training import dry_run, loop, train
-from regard.training.session import only_training_in
+from regard.training.lock import LOCK, only_training_in
 
 TRAIN, VALID = pairs(150), pairs(15, seed=1)
 SET = [
@@ -212,8 +212,7 @@ def test_a_loss_that_is_not_finite_names_the_batch_and_keeps_the_state(
     message = str(caught.value)
     assert message.startswith("update 5: the gradient's norm is nan, in the batch of the sentence pairs ")
     assert f"regard train --resume {tmp_path} --set training.learning_rate=0.003" in message
-    (state,) = (tmp_path / "training").glob("checkpoint-*/state.json")
-    assert json.loads(state.read_text())["state"]["update"] == 4
+    assert "The last checkpoint with a sane loss, of update 0, is kept" in message
     done = train(out=tmp_path, resume=True, overrides=["training.learning_rate=0.003"], progress=False)
     assert done.metrics["updates"] == 12
 
@@ -249,7 +248,7 @@ def test_a_budget_becomes_a_number_of_updates_once(tmp_path: Path, capsys: pytes
     said = capsys.readouterr().err
     assert said.count("the budget of 2s is enough for") == 1
     assert translator.metrics["updates"] > 1
-    (state,) = (tmp_path / "training").glob("checkpoint-*/state.json")
+    state = max((tmp_path / "training").glob("checkpoint-*/state.json"))
     assert json.loads(state.read_text())["state"]["total"] == translator.metrics["updates"]
 
 
@@ -435,15 +434,14 @@ def test_tensorboard_is_asked_for_by_name(tmp_path: Path) -> None:
 def test_two_trainings_cannot_write_into_one_folder(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    locks = tmp_path / "temporary"
-    locks.mkdir()
-    monkeypatch.setattr("tempfile.tempdir", str(locks))
     f = write_corpus(tmp_path)
-    words = ["train", "bahdanau", "--train", f["corpus.tsv"], "--valid", f["corpus.tsv"], "--out", str(tmp_path / "m")]
-    with only_training_in(tmp_path / "m"):
+    out = tmp_path / "m"
+    words = ["train", "bahdanau", "--train", f["corpus.tsv"], "--valid", f["corpus.tsv"], "--out", str(out)]
+    with only_training_in(out):
+        monkeypatch.setattr("tempfile.tempdir", str(tmp_path))  # the lock does not depend on it
         assert main([*words, *SET]) == 2
         assert "another training is writing there now" in capsys.readouterr().err
-        assert not (tmp_path / "m").exists()
-        assert list(locks.glob("*.lock"))
+        assert [path.name for path in out.iterdir()] == [LOCK]
+    assert not out.exists()
     assert main([*words, *SET]) == 0
-    assert not list(locks.glob("*.lock"))  # nothing is left behind
+    assert not (out / LOCK).exists()  # nothing is left behind

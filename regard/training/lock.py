@@ -1,0 +1,76 @@
+"""One training for each folder: a lock in the folder itself, which the system releases when the process dies."""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from regard.errors import ModelFolderError
+
+LOCK = ".training.lock"
+
+
+@contextmanager
+def only_training_in(out: Path) -> Iterator[None]:
+    """Refuse a second training in `out`; folders made for the lock are removed again if nothing came into them."""
+    try:
+        import fcntl
+    except ImportError:  # Windows has no flock
+        yield
+        return
+    new = [folder for folder in (out, *out.parents) if not folder.exists()]
+    path = out / LOCK
+    descriptor = -1
+    try:
+        try:
+            out.mkdir(parents=True, exist_ok=True)
+            descriptor = _open(path)
+        except OSError as error:
+            raise ModelFolderError(_why_no_lock(out, error)) from None
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise _taken(out) from None
+        except OSError as error:
+            if error.errno not in (errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOSYS):  # some network drives lock nothing
+                raise ModelFolderError(_why_no_lock(out, error)) from None
+        if os.fstat(descriptor).st_nlink == 0:  # removed since it was opened: a third may hold a new one
+            raise _taken(out)
+        try:
+            yield
+        finally:
+            with suppress(OSError):
+                path.unlink(missing_ok=True)  # while it is still held
+    finally:
+        if descriptor >= 0:
+            os.close(descriptor)
+        for folder in new:
+            with suppress(OSError):  # it is used
+                folder.rmdir()
+
+
+def _open(path: Path) -> int:
+    """Open the lock file, and only that: no link is followed and no FIFO waited for."""
+    flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+    descriptor = os.open(path, flags, 0o600)
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        os.close(descriptor)
+        raise OSError(errno.EINVAL, "not a regular file", str(path))
+    return descriptor
+
+
+def _taken(out: Path) -> ModelFolderError:
+    return ModelFolderError(f"{out}: another training is writing there now: wait for it, or choose another --out.")
+
+
+def _why_no_lock(out: Path, error: OSError) -> str:
+    path = out / LOCK
+    if path.is_symlink() or (path.exists() and not path.is_file()):
+        return f"{path}: is no regular file: remove it."
+    if out.exists() and not out.is_dir():
+        return f"{out}: is a file: choose another --out folder."
+    return f"{out}: cannot be written ({error.strerror}): mend that, or choose another --out."

@@ -1,0 +1,62 @@
+"""Saving a run, and what is kept and said when its loss is no longer a number."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+from regard.errors import TrainingError
+from regard.models.contract import Batch
+from regard.training.checkpoint import sane_loss
+from regard.training.interrupt import Interrupted
+
+if TYPE_CHECKING:
+    from regard.training.loop import Run
+
+
+def save(run: Run) -> None:
+    """Write a checkpoint."""
+    state = run.state
+    loss = state.validated_loss if state.validated == state.update else None
+    good = loss is not None and sane_loss(loss, run.model.vocabulary_size, state.first_loss)
+    run.checkpoints.save(state, run.model, run.optimizer, run.machine.to_dict(), good)
+
+
+def save_and_stop(run: Run) -> None:
+    """Save and leave, with a sentence that says how to go on."""
+    save(run)
+    raise Interrupted(
+        f"stopped after update {run.state.update}, and saved. Go on with: {run.task.command} --resume {run.out}", True
+    )
+
+
+def note_loss(run: Run, loss: float) -> None:
+    """A loss per token, without smoothing, of the weights before this update: were they worth saving?"""
+    if run.state.first_loss is None:
+        run.state.first_loss = loss
+    run.checkpoints.prove(sane_loss(loss, run.model.vocabulary_size, run.state.first_loss))
+
+
+def refuse_update(run: Run, batches: list[Batch], loss: float, norm: float) -> None:
+    """A loss or gradient that is not finite: name the batch and stop. Nothing is saved.
+
+    The updates before may have ruined the weights already, so resuming takes the last checkpoint known to be good.
+    """
+    indices = [index for batch in batches for index in batch.indices]
+    named = ", ".join(str(index) for index in sorted(indices)[:10])
+    more = f" and {len(indices) - 10} more" if len(indices) > 10 else ""
+    what = f"the loss is {loss}" if not math.isfinite(loss) else f"the gradient's norm is {norm}"
+    raise TrainingError(
+        f"update {run.state.update + 1}: {what}, in the batch of the {run.task.examples} {named}{more} (counted from "
+        f"0, without the skipped ones). {advice_to_resume(run)}"
+    )
+
+
+def advice_to_resume(run: Run) -> str:
+    """After a loss that is not finite: keep the last good checkpoint as the newest, and say how to go on from it."""
+    update = run.checkpoints.only_good()
+    rate = f"{run.settings.learning_rate / 3:.1g}"
+    return (
+        f"The last checkpoint with a sane loss, of update {update}, is kept: lower the rate, as in "
+        f"`{run.task.command} --resume {run.out} --set training.learning_rate={rate}`."
+    )
