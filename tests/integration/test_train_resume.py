@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -10,10 +11,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 from training_help import pairs, recipe
 
 from regard.config.settings import Recipe
-from regard.errors import ConfigError, ModelFolderError
+from regard.errors import ConfigError, ModelFolderError, TrainingError
 from regard.storage.files import checked_files, write_checksums
 from regard.training import Interrupted, train
 from regard.training import loop as loop_module
@@ -135,6 +137,124 @@ def test_a_death_before_the_first_timed_checkpoint_can_be_resumed(
         run_to_end(killed, chosen)
     train(out=killed, resume=True, progress=False)
     assert everything(killed) == everything(tmp_path / "whole")
+
+
+def test_a_kill_right_after_the_folder_appears_can_be_resumed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """run.json never stands without a checkpoint."""
+    chosen = recipe()
+    run_to_end(tmp_path / "whole", chosen)
+    broken = tmp_path / "broken"
+    before, after = "before", "after"
+    for moment in (before, after):
+        real = Path.rename
+
+        def rename(self: Path, target: Path, moment: str = moment, real: Any = real) -> Path:
+            if self.name == ".training.part" and moment == before:
+                os._exit(9)
+            moved: Path = real(self, target)
+            if self.name == ".training.part":
+                os._exit(9)
+            return moved
+
+        if (child := os.fork()) == 0:
+            monkeypatch.setattr(Path, "rename", rename)
+            run_to_end(broken, chosen)
+            os._exit(0)
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 9
+        assert (broken / "training").exists() == (moment == after)
+    with pytest.raises(ModelFolderError, match="holds an unfinished training: go on with"):
+        run_to_end(broken, chosen)
+    train(out=broken, resume=True, progress=False)
+    assert everything(broken) == everything(tmp_path / "whole")
+
+
+def test_a_training_without_any_checkpoint_is_no_dead_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    killed_at(2, tmp_path, recipe(), monkeypatch)
+    for path in (tmp_path / "training").glob("checkpoint-*"):
+        shutil.rmtree(path)
+    with pytest.raises(ModelFolderError, match="no whole checkpoint to go on from: start training anew, with --overwr"):
+        train(out=tmp_path, resume=True, progress=False)
+    with pytest.raises(ModelFolderError, match="a training without a checkpoint: add --overwrite"):
+        run_to_end(tmp_path, recipe())
+    run_to_end(tmp_path, recipe(), overwrite=True)
+
+
+def test_a_damaged_checkpoint_falls_back_to_the_one_before_and_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run_to_end(tmp_path / "whole", recipe())
+    broken = tmp_path / "broken"
+    save_after(5, monkeypatch)
+    killed_at(8, broken, recipe(), monkeypatch)
+    newest = max((broken / "training").glob("checkpoint-*"))
+    weights = newest / "optimizer.safetensors"
+    content = bytearray(weights.read_bytes())
+    content[-1] ^= 1
+    weights.write_bytes(content)
+    train(out=broken, resume=True)
+    said = capsys.readouterr().err
+    assert f"warning: {weights}: is damaged (its checksum differs)." in said
+    assert "going on after update 0, from checkpoint-00000001" in said
+    assert everything(broken) == everything(tmp_path / "whole")
+
+
+def test_any_damage_of_the_prepared_corpus_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    killed_at(3, tmp_path, recipe(guided_attention=0.5), monkeypatch)
+    folder = tmp_path / "training"
+    files = [path for path in folder.rglob("*") if path.is_file() and "checkpoint-" not in str(path)]
+    assert len(files) > 15
+    for path in files:
+        whole = path.read_bytes()
+        for damaged in (whole[:-3], whole[:9] + bytes([whole[9] ^ 1]) + whole[10:], None):
+            path.unlink()
+            if damaged is not None:
+                path.write_bytes(damaged)
+            with pytest.raises(ModelFolderError, match=path.name if path.name != "run.json" else "run.json|holds no"):
+                train(out=tmp_path, resume=True, progress=False)
+            path.write_bytes(whole)
+    assert train(out=tmp_path, resume=True, progress=False).metrics["updates"] == 12
+
+
+def test_a_changed_recipe_keeps_its_checksum_through_a_crash(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    killed_at(3, tmp_path, recipe(), monkeypatch)
+    for calls in range(3):
+        real, done = os.replace, [0]
+
+        def replace(source: Any, target: Any, calls: int = calls, real: Any = real, done: list[int] = done) -> None:
+            if done[0] == calls:
+                raise Killed
+            done[0] += 1
+            real(source, target)
+
+        with monkeypatch.context() as patch:
+            patch.setattr(os, "replace", replace)
+            with pytest.raises(Killed):
+                train(out=tmp_path, resume=True, progress=False, overrides=["training.learning_rate=0.02"])
+    assert train(out=tmp_path, resume=True, progress=False).metrics["updates"] == 12
+
+
+def test_a_nan_takes_back_what_the_updates_before_it_ruined(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Checkpoints at 3 (sane), 6 and 8 (finite, but ruined), then a NaN at 10."""
+
+    def save_often(run: Any) -> bool:
+        if run.state.update in (3, 6, 8):
+            loop_module.save(run)
+        if run.state.update in (5, 9):
+            factor = 300.0 if run.state.update == 5 else float("nan")
+            with torch.no_grad():
+                for parameter in run.model.parameters():
+                    parameter.mul_(factor)
+        return False
+
+    with monkeypatch.context() as patch:
+        patch.setattr(loop_module, "validation_is_due", save_often)
+        with pytest.raises(TrainingError, match=r"update 10: the loss is nan.* of update 3, is kept"):
+            run_to_end(tmp_path, recipe())
+    state = json.loads((max((tmp_path / "training").glob("checkpoint-*")) / "state.json").read_text())["state"]
+    assert state["update"] == 3
+    train(out=tmp_path, resume=True, progress=False)
+    run_to_end(tmp_path / "whole", recipe())
+    assert everything(tmp_path)["model.safetensors"] == everything(tmp_path / "whole")["model.safetensors"]
 
 
 def test_different_seeds_differ_and_the_same_seed_does_not(tmp_path: Path) -> None:
