@@ -9,13 +9,20 @@ from __future__ import annotations
 
 import html
 import re
+from bisect import bisect_left, bisect_right
+from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 from regard.serve.sentences import Links, Part, around_placeholders, split_line
+from regard.serve.tags import Tag
 
 _NAMES = "a abbr b bdi big cite del dfn em font i ins label mark q s small span strike strong sub sup u"
 INLINE = frozenset(_NAMES.split())
+
+# beyond any character; `html.unescape` would raise for thousands of digits
+_HUGE_REFERENCE = re.compile(r"&#(?:[1-9][0-9]{8,}+|[xX][1-9a-fA-F][0-9a-fA-F]{8,}+);?|&#[xX]?0{8,}+[0-9a-fA-F]*+;?")
 
 
 @dataclass(frozen=True)
@@ -36,8 +43,8 @@ class MarkedPart(Part):
 
     def placed(self, translation: str, links: Links) -> str | None:
         """The translation as HTML, with the elements around their words; None where it is not clear which those are."""
-        words, others = _words(self.text), _words(translation)
-        spans = [_span(element, words, others, links, translation) for element in self.elements]
+        placing = _Placing(self.text, translation, links)
+        spans = [placing.span(element) for element in self.elements]
         known = [span for span in spans if span is not None]
         if len(known) < len(spans) or not _nested_alike(self.elements, known):
             return None
@@ -61,42 +68,61 @@ def escaped(parts: Sequence[Part]) -> list[Part]:
     return [part if part.translate else Part(html.escape(part.text, quote=False), False) for part in parts]
 
 
-def read_run(run: Sequence[str | re.Match[str]]) -> list[Part] | None:
+def plain_text(source: str) -> str:
+    """The text that HTML without tags stands for."""
+    return html.unescape(_HUGE_REFERENCE.sub("\ufffd", source))
+
+
+def read_run(run: Sequence[str | Tag]) -> list[Part] | None:
     """The parts of text with inline tags; None where tags do not match, hold nothing, or span several sentences."""
-    text = ""
-    elements: list[Element] = []
-    open_tags: list[tuple[re.Match[str], int, int]] = []
+    texts: list[str] = []
+    length, ends_with_space = 0, True  # of the text so far
+    places: list[tuple[Tag, Tag, int, int] | None] = []  # the tags of each element, and where they stand
+    open_tags: list[tuple[Tag, int, int]] = []
     for item in run:
         if isinstance(item, str):
-            plain = re.sub(r"\s+", " ", html.unescape(item))
-            text += plain.lstrip() if not text or text.endswith(" ") else plain
-        elif not item[1]:
-            open_tags.append((item, len(text), len(elements)))
-            elements.append(Element(item.group(), "", 0, 0))
+            plain = re.sub(r"\s+", " ", plain_text(item))
+            texts.append(plain.lstrip() if ends_with_space else plain)
+            length += len(texts[-1])
+            ends_with_space = texts[-1].endswith(" ") if texts[-1] else ends_with_space
+        elif not item.is_end:
+            open_tags.append((item, length, len(places)))
+            places.append(None)
         else:
-            if not open_tags or open_tags[-1][0][2].lower() != item[2].lower():
+            if not open_tags or open_tags[-1][0].name != item.name:
                 return None
-            _, start, number = open_tags.pop()
-            inside = text[start:]
-            start += len(inside) - len(inside.lstrip())
-            elements[number] = Element(elements[number].opening, item.group(), start, len(text.rstrip()))
+            opening, start, number = open_tags.pop()
+            places[number] = opening, item, start, length
+    text = "".join(texts)
+    elements = [_element(text, *place) for place in places if place is not None]
     if open_tags or any(element.start >= element.end for element in elements):
         return None
     return _shared_out(text.rstrip(), elements)
 
 
+def _element(text: str, opening: Tag, closing: Tag, start: int, end: int) -> Element:
+    """An element without the space at its ends, of which there is at most one sign."""
+    first = start + (text[start : start + 1] == " ")
+    last = end - (text[end - 1 : end] == " ")
+    return Element(opening.text, closing.text, first, last)
+
+
 def _shared_out(text: str, elements: Sequence[Element]) -> list[Part] | None:
-    """The sentences of a text, each with its elements."""
+    """The sentences of a text, each with its elements, which stand in the order of their starts."""
     parts: list[Part] = []
-    start, placed = 0, 0
+    start, number = 0, 0
     for part in split_line(text):
         end = start + len(part.text)
-        own = [each for each in elements if start <= each.start and each.end <= end] if part.translate else []
-        moved = tuple(Element(each.opening, each.closing, each.start - start, each.end - start) for each in own)
-        parts += [MarkedPart(part.text, True, moved)] if moved else escaped([part])
-        placed += len(own)
+        own: list[Element] = []
+        while number < len(elements) and elements[number].start < end:
+            each = elements[number]
+            if not part.translate or each.end > end:
+                return None
+            own.append(Element(each.opening, each.closing, each.start - start, each.end - start))
+            number += 1
+        parts += [MarkedPart(part.text, True, tuple(own))] if own else escaped([part])
         start = end
-    return parts if placed == len(elements) else None
+    return parts if number == len(elements) else None
 
 
 # --- placing ------------------------------------------------------------------------------------------------------
@@ -115,40 +141,70 @@ def _words(text: str) -> list[_Word]:
     return found
 
 
-def _span(
-    element: Element, words: Sequence[_Word], others: Sequence[_Word], links: Links, translation: str
-) -> tuple[int, int] | None:
-    """The characters of the translation that an element goes around."""
-    real = {number for number, word in enumerate(words) if word[2] < word[3]}
-    inside = {number for number in real if element.start <= words[number][2] and words[number][3] <= element.end}
-    touched = {number for number in real if element.start < words[number][3] and words[number][2] < element.end}
-    if not inside or touched != inside:
-        return None
-    if inside == real:
-        chosen = [number for number, word in enumerate(others) if word[2] < word[3]]
-    else:
-        chosen = sorted({target for source, target in links if source in inside})
-    if not chosen:
-        return None
-    between = set(range(chosen[0], chosen[-1])) - set(chosen)
-    if any(others[number][2] < others[number][3] for number in between):
-        return None
-    first, last = others[chosen[0]], others[chosen[-1]]
-    # punctuation that stood outside of the element stays outside
-    begins = first[0] if element.start <= words[min(inside)][0] else first[2]
-    ends = last[1] if element.end >= words[max(inside)][1] else last[3]
-    return (begins, ends) if begins < ends <= len(translation) else None
+class _Placing:
+    """Where the elements of a sentence go in its translation.
+
+    The words of an element are a range, found by bisection; elements of the same range have the same place. A sentence
+    has at most LONGEST_SENTENCE characters, so that the ranges of words and their links are bounded.
+    """
+
+    def __init__(self, text: str, translation: str, links: Links) -> None:
+        self._words = [word for word in enumerate(_words(text)) if word[1][2] < word[1][3]]  # those with letters
+        self._firsts = [word[2] for _, word in self._words]
+        self._lasts = [word[3] for _, word in self._words]
+        self._others = _words(translation)
+        self._links: defaultdict[int, set[int]] = defaultdict(set)
+        for source, target in links:
+            self._links[source].add(target)
+        self._known: dict[tuple[int, int], tuple[int, int] | None] = {}
+
+    def span(self, element: Element) -> tuple[int, int] | None:
+        """The characters of the translation that an element goes around; None where that is not clear."""
+        inside = bisect_left(self._firsts, element.start), bisect_right(self._lasts, element.end)
+        touched = bisect_right(self._lasts, element.start), bisect_left(self._firsts, element.end)
+        if inside[0] >= inside[1] or touched != inside:
+            return None
+        if inside not in self._known:
+            self._known[inside] = self._choose(*inside)
+        chosen = self._known[inside]
+        if chosen is None:
+            return None
+        first, last = self._others[chosen[0]], self._others[chosen[1]]
+        # punctuation that stood outside of the element stays outside
+        begins = first[0] if element.start <= self._words[inside[0]][1][0] else first[2]
+        ends = last[1] if element.end >= self._words[inside[1] - 1][1][1] else last[3]
+        return (begins, ends) if begins < ends else None
+
+    def _choose(self, start: int, end: int) -> tuple[int, int] | None:
+        """The first and the last word of the translation for a range of words; None if others stand between them."""
+        if (start, end) == (0, len(self._words)):
+            chosen = {number for number, word in enumerate(self._others) if word[2] < word[3]}
+        else:
+            chosen = {target for number, _ in self._words[start:end] for target in self._links[number]}
+        chosen &= set(range(len(self._others)))
+        if not chosen:
+            return None
+        first, last = min(chosen), max(chosen)
+        missing = (self._others[number] for number in range(first, last) if number not in chosen)
+        return None if any(word[2] < word[3] for word in missing) else (first, last)
 
 
 def _nested_alike(elements: Sequence[Element], spans: Sequence[tuple[int, int]]) -> bool:
-    """Whether elements lie in one another, or apart, as they did."""
-    for number, (outer, (start, end)) in enumerate(zip(elements, spans, strict=True)):
-        for inner, (first, last) in zip(elements[number + 1 :], spans[number + 1 :], strict=True):
-            if inner.start < outer.end:
-                if not (start <= first and last <= end):
-                    return False
-            elif first < end and start < last:
-                return False
+    """Whether elements lie in one another, or apart, as they did; they stand in the order of their starts."""
+    enclosing: list[int] = []
+    siblings: defaultdict[int, list[tuple[int, int]]] = defaultdict(list)
+    for number, (element, span) in enumerate(zip(elements, spans, strict=True)):
+        while enclosing and elements[enclosing[-1]].end <= element.start:
+            enclosing.pop()
+        parent = enclosing[-1] if enclosing else -1
+        if enclosing and not (spans[parent][0] <= span[0] and span[1] <= spans[parent][1]):
+            return False
+        siblings[parent].append(span)
+        enclosing.append(number)
+    for group in siblings.values():
+        group.sort()
+        if any(left[1] > right[0] for left, right in pairwise(group)):
+            return False
     return True
 
 

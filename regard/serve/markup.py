@@ -6,17 +6,13 @@ What stands between two tags of blocks is translated sentence by sentence; `inli
 from __future__ import annotations
 
 import html
-import re
 from collections.abc import Iterator
 
-from regard.serve.inline import INLINE, MarkedPart, escaped, read_run
-from regard.serve.sentences import Document, Links, Part, around_placeholders, split_line, split_text
+from regard.serve.inline import INLINE, MarkedPart, escaped, plain_text, read_run
+from regard.serve.sentences import Document, Links, Part, around_placeholders, split_line, split_text, stripped
+from regard.serve.tags import Tag, read_tags
 
-# a comment, a declaration, or a tag with its quoted attributes
-_TAG = re.compile(r"""<!--.*?-->|<[!?][^>]*>|<(/?)([a-zA-Z][^\s/>]*)((?:[^"'>]|"[^"]*"|'[^']*')*)>""", re.DOTALL)
-_KEEP = re.compile(r"""\stranslate\s*=\s*["']?no\b|\sclass\s*=\s*["'][^"']*\bnotranslate\b""", re.IGNORECASE)
 _KEPT_ELEMENTS = frozenset({"script", "style", "code", "kbd", "samp", "var", "textarea", "svg", "math"})
-_VOID = frozenset({"area", "base", "br", "col", "embed", "hr", "img", "input", "link", "meta", "source", "wbr"})
 
 
 class HtmlDocument(Document):
@@ -45,39 +41,44 @@ class HtmlDocument(Document):
 
 def _parts(text: str) -> Iterator[Part]:
     kept, depth, preformatted = "", 0, 0  # the element that is kept whole, and how often it stands in itself
-    run: list[str | re.Match[str]] = []  # text and inline tags, as they follow each other
-    start = 0
-    for tag in _TAG.finditer(text):
-        between, start = text[start : tag.start()], tag.end()
-        name = (tag[2] or "").lower()
-        is_end, is_closed = tag[1] == "/", (tag[3] or "").endswith("/") or name in _VOID
-        keeps = not is_end and not is_closed and (name in _KEPT_ELEMENTS or bool(_KEEP.search(tag[3] or "")))
-        if not depth and not preformatted and name in INLINE and not keeps and not is_closed:
-            run += [between, tag]
+    run: list[str | Tag] = []  # text and inline tags, as they follow each other
+    for item in read_tags(text):
+        if isinstance(item, str):
+            if depth or preformatted:
+                yield from _text_parts(item, keep=depth > 0, by_lines=preformatted > 0)
+            else:
+                run.append(item)
             continue
-        yield from _run_parts([*run, "" if depth or preformatted else between])
+        keeps = not item.is_end and not item.is_closed and _is_kept(item)
+        if not depth and not preformatted and item.name in INLINE and not keeps and not item.is_closed:
+            run.append(item)
+            continue
+        yield from _run_parts(run)
         run = []
-        if depth or preformatted:
-            yield from _text_parts(between, keep=depth > 0, by_lines=preformatted > 0)
-        yield Part(tag.group(), False)
-        if name == "pre":
-            preformatted += -1 if is_end else 1
-        if depth and name == kept and not is_closed:
-            depth += -1 if is_end else 1
+        yield Part(item.text, False)
+        if item.name == "pre":
+            preformatted = max(0, preformatted + (-1 if item.is_end else 1))
+        if depth and item.name == kept and not item.is_closed:
+            depth += -1 if item.is_end else 1
         elif not depth and keeps:
-            kept, depth = name, 1
-    if depth or preformatted:
-        yield from _text_parts(text[start:], keep=depth > 0, by_lines=preformatted > 0)
-    else:
-        yield from _run_parts([*run, text[start:]])
+            kept, depth = item.name, 1
+    yield from _run_parts(run)
 
 
-def _run_parts(run: list[str | re.Match[str]]) -> Iterator[Part]:
+def _is_kept(tag: Tag) -> bool:
+    """Whether the content of an element is not translated."""
+    return (
+        tag.name in _KEPT_ELEMENTS
+        or tag.attributes.get("translate", "").strip().lower() == "no"
+        or "notranslate" in tag.attributes.get("class", "").lower().split()
+    )
+
+
+def _run_parts(run: list[str | Tag]) -> Iterator[Part]:
     """Text with inline tags: whole sentences if that can be, else what stands between the tags."""
-    joined = "".join(item if isinstance(item, str) else item.group() for item in run)
-    if any(not isinstance(item, str) for item in run):
-        bare = joined.strip()
-        before, _, after = joined.partition(bare)
+    if any(isinstance(item, Tag) for item in run):
+        joined = "".join(item if isinstance(item, str) else item.text for item in run)
+        before, _, after = stripped(joined)
         parts = read_run(run)
         if parts is not None:
             yield from (part for part in (Part(before, False), *parts, Part(after, False)) if part.text)
@@ -86,7 +87,7 @@ def _run_parts(run: list[str | re.Match[str]]) -> Iterator[Part]:
         if isinstance(item, str):
             yield from _text_parts(item, keep=False, by_lines=False)
         else:
-            yield Part(item.group(), False)
+            yield Part(item.text, False)
 
 
 def _text_parts(text: str, *, keep: bool, by_lines: bool) -> Iterator[Part]:
@@ -95,11 +96,10 @@ def _text_parts(text: str, *, keep: bool, by_lines: bool) -> Iterator[Part]:
         if text:
             yield Part(text, False)
         return
-    plain = html.unescape(text)
+    plain = plain_text(text)
     if by_lines:
         parts = split_text(plain)
     else:
-        bare = plain.strip()
-        before, _, after = plain.partition(bare)
+        before, bare, after = stripped(plain)
         parts = [Part(before, False), *split_line(" ".join(bare.split())), Part(after, False)]
     yield from (part for part in escaped(parts) if part.text)

@@ -24,15 +24,20 @@ _ABBREVIATIONS = """
 """
 _SHORT_WORDS = frozenset(_ABBREVIATIONS.split())
 
-# a mark that ends a sentence, with the quotation marks and brackets that close after it
-_END = re.compile(r"""(?P<mark>[.!?…]+)["'”’»)\]]*(?P<space>\s+)|[。！？｡]+[」』”’）)\]]*(?P<no_space>\s*)""")
+# A mark that ends a sentence, with the quotation marks and brackets that close after it. The lookbehind and the
+# possessive quantifiers keep it linear: a run of marks is tried once, from its start.
+_END = re.compile(
+    r"""(?<![.!?…])(?P<mark>[.!?…]++)["'”’»)\]]*+(?P<space>\s++)|[。！？｡]++[」』”’）)\]]*+(?P<no_space>\s*+)"""
+)
 _MARKS = frozenset(",;:.!?…，、；：。！？)]»”’")
 _CLAUSE_END = re.compile(r"[,;:，、；：]\s*")
+_SPACES = re.compile(r"\s+")
 
+# every repetition is bounded, or cannot start again within itself: the search is linear
 PLACEHOLDER = re.compile(
     r"""
       https?://[^\s<>"'{}|\\^`]*[^\s<>"'{}|\\^`.,;:!?)\]]     # an address
-    | [\w.+-]+@[\w-]+(?:\.[\w-]+)+                            # of mail
+    | [\w.+-]{1,64}+@[\w-]++(?:\.[\w-]++)++                    # of mail
     | \{\{[^{}]{0,80}\}\} | \$?\{[^{}\s]{0,80}\}              # {{ name }}, {name}, ${name}
     | %\(\w{1,80}\)[sdifgr] | %(?:\d{1,2}\$)?(?:\.\d)?[sdifg@](?![^\W\d_])   # %(name)s, %s, %1$s, %.2f
     | </?[a-zA-Z0-9][^<>]{0,80}>                              # <b>, </0>
@@ -64,10 +69,17 @@ def split_line(line: str) -> list[Part]:
     """The sentences of a line and the white space around them."""
     parts: list[Part] = []
     for sentence in _sentences(line):
-        bare = sentence.strip()
-        before, _, after = sentence.partition(bare) if bare else (sentence, "", "")
+        before, bare, after = stripped(sentence)
         parts += [Part(before, False), *_bounded(bare), Part(after, False)]
     return [part for part in parts if part.text]
+
+
+def stripped(text: str) -> tuple[str, str, str]:
+    """The white space before a text, the text, and the white space behind it."""
+    bare = text.lstrip()
+    before = text[: len(text) - len(bare)]
+    end = len(bare.rstrip())
+    return before, bare[:end], bare[end:]
 
 
 def _sentences(line: str) -> Iterator[str]:
@@ -83,45 +95,49 @@ def _sentences(line: str) -> Iterator[str]:
 
 def _ends_sentence(line: str, start: int, found: re.Match[str]) -> bool:
     """Whether the mark ends a sentence, and not an abbreviation or an ordinal number."""
-    before, following = line[start : found.start()], line[found.end() : found.end() + 1]
+    following = line[found.end() : found.end() + 1]
     if not following:
         return True
-    if before[-1:].isspace():  # text with its marks apart, as tokenised corpora have it
+    if found.start() > start and line[found.start() - 1].isspace():  # tokenised text, with its marks apart
         return True
     if following.islower():
         return False
     if found["mark"] != ".":
         return True
-    word = before.split()[-1] if before.split() else ""
-    word = word.lstrip("\"'“‘«([")
+    word = _word_before(line, start, found.start()).lstrip("\"'“‘«([")
     is_initial = len(word) == 1 and word.isalpha() and word.isascii()
     return not (is_initial or word.isdecimal() or "." in word or word.lower() in _SHORT_WORDS)
 
 
+def _word_before(line: str, start: int, end: int) -> str:
+    """The white-space word that ends at `end`."""
+    first = end
+    while first > start and not line[first - 1].isspace():
+        first -= 1
+    return line[first:end]
+
+
 def _bounded(sentence: str) -> Iterator[Part]:
     """A sentence without space around it, in pieces of at most LONGEST_SENTENCE characters."""
-    while len(sentence) > LONGEST_SENTENCE:
-        head = sentence[:LONGEST_SENTENCE]
+    start = 0
+    while len(sentence) - start > LONGEST_SENTENCE:
+        head = sentence[start : start + LONGEST_SENTENCE]
         clauses = [found.end() for found in _CLAUSE_END.finditer(head)]
         cut = next((end for end in reversed(clauses) if end > LONGEST_SENTENCE // 4), head.rfind(" ") + 1)
         cut = cut or LONGEST_SENTENCE
-        piece, sentence = sentence[:cut], sentence[cut:]
-        yield from _spaced(piece)
-        lead = len(sentence) - len(sentence.lstrip())
-        if lead:
-            yield Part(sentence[:lead], False)
-            sentence = sentence[lead:]
-    yield from _spaced(sentence)
+        yield from _spaced(head[:cut])
+        start += cut
+        spaces = _SPACES.match(sentence, start)
+        if spaces:
+            yield Part(spaces.group(), False)
+            start = spaces.end()
+    yield from _spaced(sentence[start:])
 
 
 def _spaced(text: str) -> Iterator[Part]:
     """The text without its space, and the space; signs without any letter or digit are kept."""
-    bare = text.strip()
-    if not bare:
-        yield Part(text, False)
-        return
-    before, _, after = text.partition(bare)
-    worth = any(character.isalnum() for character in PLACEHOLDER.sub("", bare))
+    before, bare, after = stripped(text)
+    worth = bool(bare) and any(character.isalnum() for character in PLACEHOLDER.sub("", bare))
     yield from (Part(before, False), Part(bare, worth), Part(after, False))
 
 
