@@ -13,6 +13,7 @@ from regard.serve.settings import ServeSettings
 
 DEFAULTS = ServeSettings()
 KEYS_VARIABLE = "REGARD_API_KEYS"
+TOKEN_VARIABLE = "REGARD_METRICS_TOKEN"
 
 
 def _setting(name: str, *flags: str, default: bool | str = True) -> Any:
@@ -36,6 +37,13 @@ def serve(
             help=f"File with one API key a line; or the variable {KEYS_VARIABLE}, with commas.", show_default=False
         ),
     ] = None,
+    metrics_token: Annotated[
+        Path | None,
+        typer.Option(
+            help=f"File with the token that /metrics needs, in place of an API key; or the variable {TOKEN_VARIABLE}.",
+            show_default=False,
+        ),
+    ] = None,
     overrides: Annotated[
         list[str],
         typer.Option("--set", help="Any search setting: search.engine=ctranslate2", show_default=False),
@@ -44,6 +52,7 @@ def serve(
     port: Annotated[int, _setting("port")] = DEFAULTS.port,
     allow_hosts: Annotated[list[str], _setting("allow_hosts", "--allow-host", default=False)] = [],  # noqa: B006
     allow_origins: Annotated[list[str], _setting("allow_origins", "--allow-origin", default=False)] = [],  # noqa: B006
+    trusted_proxies: Annotated[list[str], _setting("trusted_proxies", "--trusted-proxy", default=False)] = [],  # noqa: B006
     max_characters: Annotated[int, _setting("max_characters")] = DEFAULTS.max_characters,
     max_texts: Annotated[int, _setting("max_texts")] = DEFAULTS.max_texts,
     max_look_characters: Annotated[int, _setting("max_look_characters")] = DEFAULTS.max_look_characters,
@@ -51,13 +60,26 @@ def serve(
     max_beam: Annotated[int, _setting("max_beam")] = DEFAULTS.max_beam,
     max_image_bytes: Annotated[int, _setting("max_image_bytes")] = DEFAULTS.max_image_bytes,
     max_image_pixels: Annotated[int, _setting("max_image_pixels")] = DEFAULTS.max_image_pixels,
+    max_image_side: Annotated[int, _setting("max_image_side")] = DEFAULTS.max_image_side,
     max_images: Annotated[int, _setting("max_images")] = DEFAULTS.max_images,
     max_queue: Annotated[int, _setting("max_queue")] = DEFAULTS.max_queue,
     max_batch: Annotated[int, _setting("max_batch")] = DEFAULTS.max_batch,
     max_connections: Annotated[int, _setting("max_connections")] = DEFAULTS.max_connections,
+    max_connections_per_address: Annotated[
+        int, _setting("max_connections_per_address")
+    ] = DEFAULTS.max_connections_per_address,
     max_requests_per_minute: Annotated[
         int | None, _setting("max_requests_per_minute", default=False)
     ] = DEFAULTS.max_requests_per_minute,
+    max_requests_per_hour: Annotated[
+        int | None, _setting("max_requests_per_hour", default=False)
+    ] = DEFAULTS.max_requests_per_hour,
+    max_requests_per_day: Annotated[
+        int | None, _setting("max_requests_per_day", default=False)
+    ] = DEFAULTS.max_requests_per_day,
+    max_wrong_keys_per_minute: Annotated[
+        int, _setting("max_wrong_keys_per_minute")
+    ] = DEFAULTS.max_wrong_keys_per_minute,
     max_seconds: Annotated[float, _setting("max_seconds")] = DEFAULTS.max_seconds,
     max_slow_seconds: Annotated[float, _setting("max_slow_seconds")] = DEFAULTS.max_slow_seconds,
     workers: Annotated[int | None, _setting("workers", default=False)] = DEFAULTS.workers,
@@ -76,7 +98,8 @@ def serve(
         settings = ServeSettings.model_validate(table)
     except ValidationError as error:
         raise ConfigError(explain(error, ServeSettings, table)) from None
-    _run(models, settings, languages, read_keys(api_keys), device, threads, overrides)
+    keys = read_keys(api_keys), read_token(metrics_token)
+    _run(models, settings, languages, *keys, device, threads, overrides)
 
 
 def read_keys(path: Path | None) -> list[str]:
@@ -94,11 +117,22 @@ def read_keys(path: Path | None) -> list[str]:
     return keys
 
 
+def read_token(path: Path | None) -> str | None:
+    """The token of /metrics, from a file or the environment."""
+    if path is None:
+        return os.environ.get(TOKEN_VARIABLE, "").strip() or None
+    tokens = read_keys(path)
+    if len(tokens) > 1:
+        raise ConfigError(f"{path}: holds {len(tokens)} tokens: write the one that /metrics needs.")
+    return tokens[0]
+
+
 def _run(
     arguments: list[str],
     settings: ServeSettings,
     languages: str | None,
     keys: list[str],
+    metrics_token: str | None,
     device: str,
     threads: int | None,
     overrides: list[str],
@@ -122,5 +156,5 @@ def _run(
             typer.echo(f"{model.name}: its languages are not known: name them with --languages de-en.", err=True)
     names = [f"{each.name} ({each.languages.source}-{each.languages.target})" for each in models]
     names += [f"{each.name} (images)" for each in models.images]
-    app = build_app(models, settings, keys)
+    app = build_app(models, settings, keys, metrics_token)
     run_server(app, settings, lambda address: typer.echo(f"Regard serves {', '.join(names)} at {address}"))

@@ -16,27 +16,36 @@ from starlette.middleware.cors import CORSMiddleware
 
 from regard import __version__
 from regard.serve.errors import ApiError, ClientGone
-from regard.serve.guard import Guard, Keys, Pace
+from regard.serve.guard import Guard
 from regard.serve.image_routes import image_routes
 from regard.serve.libre import errors, libre_routes
+from regard.serve.limits import Gate, bearer
 from regard.serve.metrics import Metrics
 from regard.serve.models import ServedModels
 from regard.serve.own import own_routes
 from regard.serve.queue import TranslationQueue
 from regard.serve.service import Service
 from regard.serve.settings import ServeSettings
+from regard.serve.text_workers import TextWorkers
 
 STATIC = Path(__file__).parent.parent / "look" / "page"
 
 _DESCRIPTION = "Translations, LibreTranslate's way, and a look inside the models that make them."
 
 
-def build_app(models: ServedModels, settings: ServeSettings | None = None, api_keys: Iterable[str] = ()) -> FastAPI:
+def build_app(
+    models: ServedModels,
+    settings: ServeSettings | None = None,
+    api_keys: Iterable[str] = (),
+    metrics_token: str | None = None,
+) -> FastAPI:
     """The server of some models; its workers live as long as the application runs."""
     settings = settings or ServeSettings()
     metrics = Metrics()
     queue = TranslationQueue(settings, metrics)
-    service = Service(models, settings, Keys(api_keys), Pace(settings.max_requests_per_minute), metrics, queue)
+    gate = Gate(settings, api_keys, metrics_token)
+    text = TextWorkers(settings.max_queue)
+    service = Service(models, settings, gate, metrics, queue, text)
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
@@ -44,6 +53,7 @@ def build_app(models: ServedModels, settings: ServeSettings | None = None, api_k
         try:
             yield
         finally:
+            text.close()
             queue.close()
 
     # FastAPI's own pages of documentation load scripts from elsewhere
@@ -69,15 +79,15 @@ def build_app(models: ServedModels, settings: ServeSettings | None = None, api_k
             allow_methods=["GET", "POST"],
             allow_headers=["Authorization", "Content-Type"],
         )
-    app.add_middleware(Guard, settings=settings, metrics=metrics, images=bool(models.images))
+    app.add_middleware(Guard, settings=settings, metrics=metrics, gate=gate, images=bool(models.images))
     return app
 
 
 def _add_metrics(app: FastAPI, service: Service) -> None:
-    @app.get("/metrics", response_class=Response, responses={200: {"content": {"text/plain": {}}}, **errors(403)})
+    @app.get("/metrics", response_class=Response, responses={200: {"content": {"text/plain": {}}}, **errors(429)})
     async def metrics(request: Request) -> Response:
         """The counts of the server, as Prometheus reads them."""
-        service.admit(request)
+        service.gate.admit_metrics(request.scope, bearer(request.scope))
         return Response(service.metrics.text(), media_type="text/plain; version=0.0.4; charset=utf-8")
 
 

@@ -20,3 +20,10 @@ class ApiError(Exception):
 
 class ClientGone(Exception):  # noqa: N818  (it reads as what it is)
     """Nobody waits for the answer any more."""
+
+
+class WorkerFault(Exception):  # noqa: N818  (it reads as what it is)
+    """Compiled code gave up with something that is no Exception, such as a panic of the tokenizer."""
+
+    def __init__(self, cause: BaseException) -> None:
+        super().__init__(f"{type(cause).__name__}: {cause}")

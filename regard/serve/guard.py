@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-import hashlib
-import hmac
 import ipaddress
 import json
 import socket
 import time
-from collections import OrderedDict
-from collections.abc import Iterable
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from regard.serve.errors import ApiError, ClientGone
+from regard.serve.limits import Gate, bearer
 from regard.serve.metrics import Metrics
+from regard.serve.origins import check_origin
 from regard.serve.settings import ServeSettings
 
 SECURITY_HEADERS = {
@@ -35,8 +33,6 @@ IMAGE_PATH = "/api/look-image"
 """The one endpoint whose bodies are images, and so may be larger."""
 
 _DRAIN_SECONDS = 2.0  # given to a client that is still sending what was refused, so that it reads the answer
-_MINUTE = 60.0
-_MOST_CLIENTS = 10_000  # whose pace is remembered
 
 
 class Guard:
@@ -46,10 +42,13 @@ class Guard:
     before it is read, and one that comes too slowly is dropped without ever having held a place in the queue.
     """
 
-    def __init__(self, app: ASGIApp, settings: ServeSettings, metrics: Metrics, images: bool = False) -> None:
+    def __init__(
+        self, app: ASGIApp, settings: ServeSettings, metrics: Metrics, gate: Gate, images: bool = False
+    ) -> None:
         self._app = app
         self._settings = settings
         self._metrics = metrics
+        self._gate = gate
         self._reads_images = images
         self._images = 0  # under way: what they hold is bounded by their number
         self._hosts = {"localhost", socket.gethostname().lower(), settings.host.lower()}
@@ -72,29 +71,39 @@ class Guard:
                 message["headers"] = [*message.get("headers", ()), *_RAW_HEADERS]
             await send(message)
 
-        is_image = self._reads_images and scope["path"] == IMAGE_PATH
-        self._images += is_image
+        # HEAD is answered as GET is: the server below drops the body, by the method of its own scope
+        inner = {**scope, "method": "GET"} if scope["method"] == "HEAD" else scope
+        is_image = self._reads_images and scope["method"] == "POST" and scope["path"] == IMAGE_PATH
+        holds_image = False
         try:
-            if is_image and self._images > self._settings.max_images:
-                raise ApiError(503, "the server has many images to look at: try again later", retry_after=1)
-            body = await self._admit(scope, receive, is_image)
-            await self._app(scope, _replayed(body, receive), guarded_send)
+            headers: dict[bytes, bytes] = dict(scope["headers"])
+            self._check_caller(scope, headers)
+            if is_image:
+                self._gate.admit(scope, bearer(scope))  # only those who may hold an image
+                if self._images >= self._settings.max_images:
+                    raise ApiError(503, "the server has many images to look at: try again later", retry_after=1)
+                self._images += 1
+                holds_image = True
+            body = await self._body(headers, receive, is_image)
+            await self._app(inner, _replayed(body, receive), guarded_send)
         except ApiError as error:
             await refuse(error, receive, guarded_send)
         except ClientGone:  # while it was sending
             pass
         finally:
-            self._images -= is_image
-            endpoint = _endpoint(scope)
+            self._images -= holds_image
+            endpoint = _endpoint(inner)
             self._metrics.requests.labels(endpoint, str(status)).inc()
             self._metrics.seconds.labels(endpoint).observe(time.perf_counter() - started)
 
-    async def _admit(self, scope: Scope, receive: Receive, is_image: bool) -> bytes:
-        """The whole body of a request that may come in."""
-        headers: dict[bytes, bytes] = dict(scope["headers"])
+    def _check_caller(self, scope: Scope, headers: dict[bytes, bytes]) -> None:
         host = headers.get(b"host", b"").decode("latin-1")
         if not self.knows_host(host):
             raise ApiError(421, f"this server is not called {host[:100]!r}: start it with --allow-host to allow that")
+        check_origin(scope, headers, self._settings.allow_origins)
+
+    async def _body(self, headers: dict[bytes, bytes], receive: Receive, is_image: bool) -> bytes:
+        """The whole body of a request that may come in."""
         length = headers.get(b"content-length", b"")
         most = self._settings.max_image_bytes if is_image else self._settings.max_body
         if length.isdigit() and int(length) > most:
@@ -178,53 +187,3 @@ def _endpoint(scope: Scope) -> str:
     """The route of a request: never what the client wrote, which could be anything."""
     path = getattr(scope.get("route"), "path", None)
     return str(path) if path else "other"
-
-
-class Keys:
-    """The API keys that may call the server; none: everyone may."""
-
-    def __init__(self, keys: Iterable[str]) -> None:
-        self._digests = [_digest(key) for key in keys]
-
-    @property
-    def required(self) -> bool:
-        """Whether a request needs a key."""
-        return bool(self._digests)
-
-    def check(self, key: str | None) -> None:
-        """Refuse a request without a valid key; the time this takes tells nothing about the keys."""
-        if not self.required:
-            return
-        if not key:
-            raise ApiError(403, "this server needs an API key: send it as api_key, or as Authorization: Bearer KEY")
-        given = _digest(key)
-        # every key is compared, whichever fits
-        if not sum(hmac.compare_digest(given, digest) for digest in self._digests):
-            raise ApiError(403, "Invalid API key")
-
-
-def _digest(key: str) -> bytes:
-    return hashlib.sha256(key.encode("utf-8", errors="replace")).digest()
-
-
-class Pace:
-    """How often each client may call in a minute."""
-
-    def __init__(self, most: int | None) -> None:
-        self._most = most
-        self._clients: OrderedDict[str, tuple[float, float]] = OrderedDict()  # calls left, and when
-
-    def check(self, client: str) -> None:
-        """Count a call, or refuse it: calls are regained evenly over the minute."""
-        if self._most is None:
-            return
-        now = time.monotonic()
-        left, before = self._clients.pop(client, (float(self._most), now))
-        left = min(float(self._most), left + (now - before) * self._most / _MINUTE)
-        if left < 1:
-            self._clients[client] = (left, now)
-            wait = int((1 - left) * _MINUTE / self._most) + 1
-            raise ApiError(429, f"Slowdown: {self._most} requests per minute are taken", retry_after=wait)
-        self._clients[client] = (left - 1, now)
-        if len(self._clients) > _MOST_CLIENTS:
-            self._clients.popitem(last=False)

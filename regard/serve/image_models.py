@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
 import numpy as np
+from torch import Tensor
 
 from regard.data.images.image_set import decode_image
 from regard.data.images.pixels import as_pixels
@@ -28,6 +29,7 @@ class ImageQuestion:
 
     content: bytes
     most_pixels: int
+    most_side: int
     reference: str | None = None
     prefix: Sequence[int] = ()
     ban: Sequence[int] = ()
@@ -38,6 +40,11 @@ class ImageQuestion:
     def about_words(self) -> bool:
         """Whether it asks for something that only a caption has."""
         return self.reference is not None or self.beam is not None or bool(self.prefix or self.ban)
+
+    def decode(self, channels: int, size: int | None = None) -> Tensor:
+        """Its bytes (C, H, W), in the colours and at the size that a model reads."""
+        limits = {"most": self.most_pixels, "most_side": self.most_side}
+        return decode_image(io.BytesIO(self.content), "the image", channels, size, convert=True, **limits)
 
 
 @dataclass(frozen=True)
@@ -100,7 +107,7 @@ class ServedCaptioner(ServedImageModel):
 
     def look(self, asked: ImageQuestion) -> dict[str, Any]:
         channels = self.captioner.recipe.model.image_channels
-        pixels = decode_image(io.BytesIO(asked.content), "the image", channels, convert=True, most=asked.most_pixels)
+        pixels = asked.decode(channels)
         record = self.captioner.look(
             as_pixels(pixels),
             reference=asked.reference,
@@ -149,9 +156,7 @@ class ServedClassifier(ServedImageModel):
             raise ConfigError("a classifier says no words: leave out reference, prefix, ban and beam.")
         channels, height, width = self.classifier.shape
         size = height if height == width else None
-        pixels = decode_image(
-            io.BytesIO(asked.content), "the image", channels, size, convert=True, most=asked.most_pixels
-        )
+        pixels = asked.decode(channels, size)
         try:
             found = self.classifier.look(pixels)
         except NoAttention:

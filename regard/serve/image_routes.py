@@ -58,7 +58,7 @@ def image_routes(service: Service) -> APIRouter:
         candidates: Annotated[int, Query(ge=0, le=50, description="likeliest pieces shown at each step")] = 5,
     ) -> Response:
         """Caption or classify the image that is the body of the request, and tell everything about it."""
-        service.admit(request)
+        # the guard has admitted the request, before it took the image
         found = service.models.seeing(model)
         if found is None:
             raise ApiError(404, "no model of that name reads images: GET /api/models names them")
@@ -69,7 +69,8 @@ def image_routes(service: Service) -> APIRouter:
         if beam is not None and beam > settings.max_beam:
             raise ApiError(413, f"beam: at most {settings.max_beam} is taken")
         content = await _image(request)
-        question = ImageQuestion(content, settings.max_image_pixels, reference, prefix, ban, beam, candidates)
+        limits = settings.max_image_pixels, settings.max_image_side
+        question = ImageQuestion(content, *limits, reference, prefix, ban, beam, candidates)
         record = await service.wait(request, service.queue.call(_looker(found, question)))
         return Response(record, media_type="application/json")
 

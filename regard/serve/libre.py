@@ -125,8 +125,8 @@ class Error(BaseModel):
 
 
 def errors(*statuses: int) -> dict[int | str, dict[str, Any]]:
-    """The error answers of an endpoint, for the OpenAPI document; 408, 413 and 421 may come from everywhere."""
-    return {status: {"model": Error} for status in sorted({*statuses, 408, 413, 421})}
+    """The error answers of an endpoint, for the OpenAPI document; 403, 408, 413 and 421 may come from everywhere."""
+    return {status: {"model": Error} for status in sorted({*statuses, 403, 408, 413, 421})}
 
 
 def libre_routes(service: Service) -> APIRouter:
@@ -155,7 +155,7 @@ def libre_routes(service: Service) -> APIRouter:
     @router.post(
         "/detect",
         response_model=list[DetectedLanguage],
-        responses=errors(400, 403, 429, 501),
+        responses=errors(400, 403, 429, 501, 503),
         openapi_extra=_documented(DetectRequest),
     )
     async def detect_language(request: Request) -> JSONResponse:
@@ -163,16 +163,19 @@ def libre_routes(service: Service) -> APIRouter:
         asked = await read_body(request, DetectRequest)
         service.admit(request, asked.api_key)
         service.check_size([asked.q])
-        return JSONResponse([_plain(each) for each in _detect(service, asked.q, None)])
+        work = service.text.run(lambda: _detect(service, asked.q, None))
+        return JSONResponse([_plain(each) for each in await service.wait(request, work)])
 
     @router.get("/languages", response_model=list[Language], responses=errors())
     async def languages() -> list[dict[str, Any]]:
         """The source languages, and what each can be translated to."""
         return [{"code": code, "name": name_of(code), "targets": targets} for code, targets in sources.items()]
 
-    @router.get("/health", response_model=Health, responses=errors())
+    @router.get("/health", response_model=Health, responses=errors(503))
     async def health() -> Health:
-        """Whether the server is well."""
+        """Whether the server is well: whether its workers take work."""
+        if not service.queue.is_well():
+            raise ApiError(503, "no worker takes work: see the log of the server", retry_after=10)
         return Health()
 
     @router.get("/frontend/settings", response_model=FrontendSettings, responses=errors())
@@ -190,16 +193,23 @@ async def _translate(service: Service, asked: TranslateRequest) -> dict[str, Any
         raise ApiError(413, f"Invalid request: alternatives parameter must be <= {most}")
     service.check_size(texts)
     alternatives = max(0, asked.alternatives)
-    model, detected = _model(service, asked, texts)
     kind = HtmlDocument if asked.format == "html" else Document
-    documents = [kind.of(text) for text in texts]
-    await service.translate(model, documents, 1 + alternatives)
-    answer: dict[str, Any] = {"translatedText": [document.text() for document in documents]}
-    if detected is not None:
-        answer["detectedLanguage"] = [_plain(detected)] * len(texts)
-    if alternatives:
-        answer["alternatives"] = [document.alternatives(alternatives) for document in documents]
-    return answer if isinstance(asked.q, list) else {name: each[0] for name, each in answer.items()}
+
+    def read() -> tuple[ServedModel, Detected | None, list[Document]]:
+        model, detected = _model(service, asked, texts)
+        return model, detected, [kind.of(text) for text in texts]
+
+    model, detected, documents = await service.text.run(read)
+
+    def answer() -> dict[str, Any]:
+        found: dict[str, Any] = {"translatedText": [document.text() for document in documents]}
+        if detected is not None:
+            found["detectedLanguage"] = [_plain(detected)] * len(texts)
+        if alternatives:
+            found["alternatives"] = [document.alternatives(alternatives) for document in documents]
+        return found if isinstance(asked.q, list) else {name: each[0] for name, each in found.items()}
+
+    return await service.translate(model, documents, 1 + alternatives, answer)
 
 
 def _model(service: Service, asked: TranslateRequest, texts: list[str]) -> tuple[ServedModel, Detected | None]:
@@ -245,8 +255,8 @@ def _plain(detected: Detected) -> dict[str, Any]:
 def _frontend_settings(service: Service) -> dict[str, Any]:
     first = next((model.languages for model in service.models), Languages(UNKNOWN, UNKNOWN))
     return {
-        "apiKeys": service.keys.required,
-        "keyRequired": service.keys.required,
+        "apiKeys": service.gate.keys.required,
+        "keyRequired": service.gate.keys.required,
         "charLimit": service.settings.max_characters,
         "frontendTimeout": 500,
         "filesTranslation": False,

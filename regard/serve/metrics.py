@@ -27,6 +27,8 @@ class Metrics:
             registry=self._registry,
         )
         self.places = Gauge("regard_queue_places", "Requests that wait or run", registry=self._registry)
+        self.workers = Gauge("regard_workers", "Workers that are alive", registry=self._registry)
+        self.restarts = Counter("regard_worker_restarts", "Workers put in place of dead ones", registry=self._registry)
 
     def text(self) -> bytes:
         """All of them in Prometheus' text format."""

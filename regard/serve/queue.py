@@ -7,24 +7,27 @@ requests takes its share of the cores.
 Everything is bounded: `max_queue` requests have a place, and a request beyond them is refused at once. A request whose
 client has gone, or whose time is up, is cancelled like any other task of asyncio, which frees its place. What the model
 is computing at that moment it finishes: at most one batch a worker.
+
+Workers are supervised: a panic of compiled code (a BaseException) fails its own request, and another thread takes the
+place of the worker.
 """
 
 from __future__ import annotations
 
 import asyncio
+import logging
 import math
 import threading
 import time
 from collections import deque
 from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from functools import partial
 from typing import Any, TypeVar
 
 import torch
 
 from regard.inference.translation import Translation
-from regard.serve.errors import ApiError
+from regard.serve.errors import ApiError, WorkerFault
 from regard.serve.metrics import Metrics
 from regard.serve.models import ServedModel
 from regard.serve.sentences import LONGEST_SENTENCE
@@ -35,7 +38,9 @@ Result = TypeVar("Result")
 MOST_WORKERS = 8  # unless told otherwise: each has a batch in memory
 _CHARACTERS_PER_SENTENCE = LONGEST_SENTENCE // 8  # on average, of a batch: long sentences travel in smaller company
 _MOST_PATIENCE = 60  # seconds that a client is told to stay away at most
+_STUCK = 2  # times max_seconds: nobody waits for such a batch any more
 _END = object()
+_log = logging.getLogger(__name__)
 
 
 @dataclass(eq=False)
@@ -111,13 +116,24 @@ class TranslationQueue:
         self._pace = 0.05  # seconds that a place takes, measured as we go
         threads = torch.get_num_threads()
         count = settings.workers or min(threads, MOST_WORKERS)
-        work = partial(self._work, max(1, threads // count))
-        self._workers = [threading.Thread(target=work, name=f"models {n}", daemon=True) for n in range(count)]
+        self._threads_each = max(1, threads // count)
+        self._workers: list[threading.Thread | None] = [None] * count
+        self._busy_since: list[float | None] = [None] * count
 
     def start(self) -> None:
         """Start the workers."""
-        for worker in self._workers:
-            worker.start()
+        for number in range(len(self._workers)):
+            self._start(number)
+
+    def is_well(self) -> bool:
+        """Whether a worker takes work: one is alive, and has not been busy for longer than anybody waits."""
+        latest = time.monotonic() - _STUCK * self._settings.max_seconds
+        with self._changed:
+            self._revive()
+            return any(
+                worker is not None and worker.is_alive() and (since is None or since > latest)
+                for worker, since in zip(self._workers, self._busy_since, strict=True)
+            )
 
     def close(self) -> None:
         """Let the workers finish what waits, and end."""
@@ -125,7 +141,7 @@ class TranslationQueue:
             self._closing = True
             self._changed.notify_all()
         for worker in self._workers:
-            if worker.is_alive():
+            if worker is not None and worker.is_alive():
                 worker.join()
 
     # --- the side of asyncio --------------------------------------------------------------------------------------
@@ -182,6 +198,7 @@ class TranslationQueue:
             if self._places >= self._settings.max_queue:
                 wait = min(_MOST_PATIENCE, math.ceil(self._places * self._pace))
                 raise ApiError(503, "the server is busy: try again later", retry_after=max(1, wait))
+            self._revive()
             self._places += 1
             self._metrics.places.set(self._places)
             self._waiting.append(job)
@@ -197,19 +214,52 @@ class TranslationQueue:
 
     # --- the side of the models -----------------------------------------------------------------------------------
 
-    def _work(self, threads: int) -> None:
-        torch.set_num_threads(threads)  # these two count for this thread alone
+    def _start(self, number: int) -> None:
+        worker = threading.Thread(target=self._work, args=(number,), name=f"models {number}", daemon=True)
+        with self._changed:
+            self._workers[number] = None
+            try:
+                worker.start()
+            except RuntimeError as error:  # the system has no thread left; tried again with the next request
+                _log.error("a worker cannot be started: %s", error)
+            else:
+                self._workers[number] = worker
+            self._metrics.workers.set(sum(each is not None for each in self._workers))
+
+    def _revive(self) -> None:
+        """Start workers in the place of dead ones."""
+        for number, worker in enumerate(self._workers):
+            if (worker is None or not worker.is_alive()) and not self._closing:
+                self._metrics.restarts.inc()
+                self._start(number)
+
+    def _work(self, number: int) -> None:
+        try:
+            is_sound = self._serve(number)
+        except BaseException:
+            _log.exception("a worker has died")
+            is_sound = False
+        with self._changed:
+            self._busy_since[number] = None
+            if not is_sound and not self._closing:
+                self._workers[number] = None
+                self._revive()
+
+    def _serve(self, number: int) -> bool:
+        """Do what waits, until the server closes; False after a panic: another thread is to go on."""
+        torch.set_num_threads(self._threads_each)  # these two count for this thread alone
         torch.set_flush_denormal(True)
         while (batch := self._next()) is not None:
             started = time.perf_counter()
-            if isinstance(batch, _Call):
-                self._run(batch)
-                places = 1
-            else:
-                self._translate(batch)
-                places = len(batch)
+            self._busy_since[number] = time.monotonic()
+            places = 1 if isinstance(batch, _Call) else len(batch)
+            is_sound = self._run(batch) if isinstance(batch, _Call) else self._translate(batch)
+            self._busy_since[number] = None
             seconds = (time.perf_counter() - started) / len(self._workers)
             self._pace += 0.2 * (seconds / places - self._pace)
+            if not is_sound:
+                return False
+        return True
 
     def _next(self) -> _Call | list[tuple[_Lines, Sequence[int]]] | None:
         """What to do next; None when the server closes and nothing waits."""
@@ -256,8 +306,11 @@ class TranslationQueue:
             self._waiting.remove(job)
         return batch
 
-    def _translate(self, batch: Sequence[tuple[_Lines, Sequence[int]]]) -> None:
-        """Translate, and answer each request when its own sentences are done: its client can ask again meanwhile."""
+    def _translate(self, batch: Sequence[tuple[_Lines, Sequence[int]]]) -> bool:
+        """Translate, and answer each request when its own sentences are done: its client can ask again meanwhile.
+
+        False if compiled code panicked.
+        """
         owners = [(job, place) for job, places in batch for place in places]
         first = batch[0][0]
         translator = first.model.translator
@@ -268,17 +321,27 @@ class TranslationQueue:
             for number, translation in translator.translate_unordered(lines, settings, attention=first.attention):
                 job, place = owners[number]
                 job.keep(place, translation)
-        except Exception as error:
+        except BaseException as error:
+            is_sound = isinstance(error, Exception)
             if len(batch) == 1:
-                first.fail(error)
-                return
+                first.fail(_as_exception(error))
+                return is_sound
             for job, places in batch:  # one request must not spoil those of others
                 left = [place for place in places if place not in job.done]
                 if left:
-                    self._translate([(job, left)])
+                    is_sound &= self._translate([(job, left)])
+            return is_sound
+        return True
 
-    def _run(self, call: _Call) -> None:
+    def _run(self, call: _Call) -> bool:
         try:
             call.answer(call.function())
-        except Exception as error:
-            call.fail(error)
+        except BaseException as error:
+            call.fail(_as_exception(error))
+            return isinstance(error, Exception)
+        return True
+
+
+def _as_exception(error: BaseException) -> Exception:
+    """The error as one that may be raised on the event loop."""
+    return error if isinstance(error, Exception) else WorkerFault(error)

@@ -1,31 +1,30 @@
-"""Running the application: the socket, the signals, and patience with slow clients."""
+"""Running the application: the socket and the signals."""
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import errno
 import ipaddress
+import logging
 import signal
 import socket
-import sys
 import threading
 from collections.abc import Callable, Generator
 from types import FrameType
-from typing import Any
 
 import uvicorn
 from fastapi import FastAPI
-from starlette.types import Receive, Scope, Send
-from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from regard.errors import ConfigError
-from regard.serve.errors import ApiError
-from regard.serve.guard import refuse
+from regard.serve.connections import Connections, fit_connections, patient_protocol
+from regard.serve.logs import keep_logs_short
 from regard.serve.settings import ServeSettings
 
 _BACKLOG = 1024  # connections that the system holds for us before we take them
+_ACCEPTS = 64  # connections taken in one turn of the event loop: they hold files before they can be counted
 _KEEP_ALIVE = 5  # seconds that a connection may be idle between two requests
+
+_log = logging.getLogger("uvicorn.error")
 
 
 def run_server(app: FastAPI, settings: ServeSettings, started: Callable[[str], None]) -> None:
@@ -37,43 +36,31 @@ def run_server(app: FastAPI, settings: ServeSettings, started: Callable[[str], N
 
 def build_server(app: FastAPI, settings: ServeSettings, started: Callable[[], None]) -> uvicorn.Server:
     """The server of an application: `run(sockets=[…])` serves until `should_exit` is set."""
-    _allow_files(settings.max_connections)
-
-    async def bounded(scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] == "http" and len(server.server_state.connections) > settings.max_connections:
-            await refuse(ApiError(503, "the server is crowded: try again later", retry_after=1), receive, send)
-        else:
-            await app(scope, receive, send)
-
+    keep_logs_short()
+    most = fit_connections(settings.max_connections)
+    if most < settings.max_connections:
+        _log.warning(
+            "--max-connections %d: the system allows %d beside other files: raise ulimit -n.",
+            settings.max_connections,
+            most,
+        )
     config = uvicorn.Config(
-        bounded,
-        http=_protocol(settings.max_slow_seconds),
+        app,
+        loop="asyncio",
+        http=patient_protocol(settings.max_slow_seconds, Connections(settings, most)),
         ws="none",
         lifespan="on",
         log_level="warning",
         access_log=False,
         server_header=False,
         proxy_headers=False,
-        backlog=_BACKLOG,
+        backlog=_ACCEPTS,
         timeout_keep_alive=_KEEP_ALIVE,
         timeout_graceful_shutdown=int(settings.max_seconds) + 5,
     )
     server = _Server(config)
     server.started_callback = started
     return server
-
-
-def _allow_files(connections: int) -> None:
-    """Let the process have as many files open as it takes connections, as far as the system allows."""
-    if sys.platform == "win32":
-        return
-    import resource
-
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    wanted = connections + 256
-    if soft != resource.RLIM_INFINITY and soft < wanted:
-        most = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
-        resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
 
 
 def listen(host: str, port: int) -> socket.socket:
@@ -118,6 +105,8 @@ class _Server(uvicorn.Server):
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
+        for each in sockets or ():
+            each.listen(_BACKLOG)
         self.started_callback()
 
     @contextlib.contextmanager
@@ -137,69 +126,3 @@ class _Server(uvicorn.Server):
         finally:
             for number, handler in before.items():
                 signal.signal(number, handler)
-
-
-def _protocol(patience: float) -> type[H11Protocol]:
-    """HTTP that gives a client only so long to send the head of a request, and to read what it asked for.
-
-    The guard waits for the body in between.
-    """
-
-    class PatientProtocol(H11Protocol):
-        def connection_made(self, transport: Any) -> None:
-            super().connection_made(transport)
-            self._reading = _Timer(self.loop, patience, self._give_up)
-            self._writing = _Timer(self.loop, patience, self.transport.abort)
-            self._reading.start()
-
-        def data_received(self, data: bytes) -> None:
-            super().data_received(data)
-            if self._is_answering():
-                self._reading.stop()
-            else:
-                self._reading.start()
-
-        def pause_writing(self) -> None:
-            super().pause_writing()
-            self._writing.start()
-
-        def resume_writing(self) -> None:
-            self._writing.stop()
-            super().resume_writing()
-
-        def connection_lost(self, exc: Exception | None) -> None:
-            self._reading.stop()
-            self._writing.stop()
-            super().connection_lost(exc)
-
-        def _is_answering(self) -> bool:
-            return self.cycle is not None and not self.cycle.response_complete
-
-        def _give_up(self) -> None:
-            if not self._is_answering():
-                self.transport.close()
-
-    return PatientProtocol
-
-
-class _Timer:
-    """Does something when it has run for so long; starting it again while it runs changes nothing."""
-
-    def __init__(self, loop: asyncio.AbstractEventLoop, seconds: float, action: Callable[[], None]) -> None:
-        self._loop = loop
-        self._seconds = seconds
-        self._action = action
-        self._handle: asyncio.TimerHandle | None = None
-
-    def start(self) -> None:
-        if self._handle is None:
-            self._handle = self._loop.call_later(self._seconds, self._end)
-
-    def stop(self) -> None:
-        if self._handle is not None:
-            self._handle.cancel()
-            self._handle = None
-
-    def _end(self) -> None:
-        self._handle = None
-        self._action()

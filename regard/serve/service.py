@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -11,12 +11,13 @@ from fastapi import Request
 
 from regard.inference.translation import Translation
 from regard.serve.errors import ApiError, ClientGone
-from regard.serve.guard import Keys, Pace
+from regard.serve.limits import Gate, bearer
 from regard.serve.metrics import Metrics
 from regard.serve.models import ServedModel, ServedModels
 from regard.serve.queue import TranslationQueue
 from regard.serve.sentences import Document, Links
 from regard.serve.settings import ServeSettings
+from regard.serve.text_workers import TextWorkers
 
 Result = TypeVar("Result")
 
@@ -27,17 +28,14 @@ class Service:
 
     models: ServedModels
     settings: ServeSettings
-    keys: Keys
-    pace: Pace
+    gate: Gate
     metrics: Metrics
     queue: TranslationQueue
+    text: TextWorkers
 
     def admit(self, request: Request, api_key: str | None = None) -> None:
         """Refuse a request without a valid key, or one too many of its client."""
-        key = api_key or header_key(request)
-        self.keys.check(key)
-        address = request.client.host if request.client else ""
-        self.pace.check(f"key {key}" if self.keys.required else address)
+        self.gate.admit(request.scope, api_key or bearer(request.scope))
 
     def check_size(self, texts: Sequence[str], most: int | None = None) -> None:
         """Refuse more text than a request may hold."""
@@ -67,21 +65,48 @@ class Service:
             task.cancel()
             gone.cancel()
 
-    async def translate(self, model: ServedModel, documents: Sequence[Document], n_best: int = 1) -> None:
-        """Translate documents in place: all their sentences at once, then those parts that lost a placeholder."""
+    async def translate(
+        self, model: ServedModel, documents: Sequence[Document], n_best: int, finish: Callable[[], Result]
+    ) -> Result:
+        """Translate documents in place: all their sentences at once, then those parts that lost a placeholder.
+
+        `finish` makes the answer of them, off the event loop as all that reads text.
+        """
         lines = [document.lines for document in documents]
         attention = any(document.needs_links for document in documents)
         flat = [line for each in lines for line in each]
-        found = iter(await self.queue.translate(model, flat, n_best, attention=attention))
-        further = []
-        for document, each in zip(documents, lines, strict=True):
-            own = [next(found) for _ in each]
-            texts = [[said.text for said in (best, *best.alternatives)] for best in own]
-            links = [[_links(said) for said in (best, *best.alternatives)] for best in own] if attention else None
-            further.append(document.accept(texts, links))
-        found = iter(await self.queue.translate(model, [line for each in further for line in each]))
-        for document, each in zip(documents, further, strict=True):
-            document.accept_parts([[next(found).text] for _ in each])
+        found = await self.queue.translate(model, flat, n_best, attention=attention)
+
+        def accept() -> tuple[list[list[str]], list[Result]]:
+            further = _accept(documents, lines, found, attention)
+            return further, [] if any(further) else [finish()]
+
+        further, finished = await self.text.run(accept)
+        if finished:
+            return finished[0]
+        parts = await self.queue.translate(model, [line for each in further for line in each])
+
+        def accept_parts() -> Result:
+            said = iter(parts)
+            for document, each in zip(documents, further, strict=True):
+                document.accept_parts([[next(said).text] for _ in each])
+            return finish()
+
+        return await self.text.run(accept_parts)
+
+
+def _accept(
+    documents: Sequence[Document], lines: Sequence[list[str]], translations: Sequence[Translation], attention: bool
+) -> list[list[str]]:
+    """Give documents the translations of their lines; what each still needs translated."""
+    found = iter(translations)
+    further = []
+    for document, each in zip(documents, lines, strict=True):
+        own = [next(found) for _ in each]
+        texts = [[said.text for said in (best, *best.alternatives)] for best in own]
+        links = [[_links(said) for said in (best, *best.alternatives)] for best in own] if attention else None
+        further.append(document.accept(texts, links))
+    return further
 
 
 def _links(translation: Translation) -> Links:
@@ -92,9 +117,3 @@ def _links(translation: Translation) -> Links:
 async def _disconnected(request: Request) -> None:
     while (await request.receive())["type"] != "http.disconnect":
         pass
-
-
-def header_key(request: Request) -> str | None:
-    """The API key of `Authorization: Bearer KEY`."""
-    scheme, _, key = request.headers.get("authorization", "").partition(" ")
-    return key.strip() if scheme.lower() == "bearer" else None

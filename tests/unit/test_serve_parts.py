@@ -12,8 +12,9 @@ from regard.data.text.tokenizer import Tokenizer
 from regard.data.toy import toy_corpus
 from regard.errors import ConfigError
 from regard.serve.errors import ApiError
-from regard.serve.guard import Guard, Keys, Pace
+from regard.serve.guard import Guard
 from regard.serve.languages import Languages, detect, languages_of, name_of, parse_pair
+from regard.serve.limits import Gate, Keys, Pace
 from regard.serve.metrics import Metrics
 from regard.serve.models import ServedModel, ServedModels, load_models
 from regard.serve.settings import ServeSettings
@@ -106,7 +107,8 @@ def test_mistakes_in_the_arguments(argument: str, languages: str | None, message
 
 
 def test_hosts_are_addresses_or_names_of_ours() -> None:
-    guard = Guard(None, ServeSettings(allow_hosts=("translate.example.org",)), Metrics())  # type: ignore[arg-type]
+    settings = ServeSettings(allow_hosts=("translate.example.org",))
+    guard = Guard(None, settings, Metrics(), Gate(settings))  # type: ignore[arg-type]
     for host in ["127.0.0.1:5000", "localhost", "LOCALHOST:80", "[::1]:5000", "[::1]", "192.168.0.7", "10.0.0.1:1"]:
         assert guard.knows_host(host), host
     assert guard.knows_host("Translate.Example.org:443")
@@ -139,8 +141,8 @@ def test_keys_are_read_from_a_file_or_the_environment(tmp_path: Path, monkeypatc
 
 def test_a_client_that_calls_too_often_is_told_when_to_come_back(monkeypatch: pytest.MonkeyPatch) -> None:
     now = 0.0
-    monkeypatch.setattr("regard.serve.guard.time.monotonic", lambda: now)
-    pace = Pace(2)
+    monkeypatch.setattr("regard.serve.limits.time.monotonic", lambda: now)
+    pace = Pace(minute=2)
     pace.check("a")
     pace.check("a")
     pace.check("b")
@@ -152,8 +154,8 @@ def test_a_client_that_calls_too_often_is_told_when_to_come_back(monkeypatch: py
 
 
 def test_the_pace_of_endless_clients_takes_bounded_memory(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("regard.serve.guard._MOST_CLIENTS", 10)
-    pace = Pace(5)
+    monkeypatch.setattr("regard.serve.limits._MOST_CLIENTS", 10)
+    pace = Pace(minute=5)
     for number in range(100):
         pace.check(str(number))
     assert len(pace._clients) == 10

@@ -32,6 +32,7 @@ from regard.errors import DataError
 Split = Literal["train", "valid", "test"]
 SPLITS: tuple[Split, ...] = ("train", "valid", "test")
 MAX_PIXELS = 50_000_000  # of one picture: 7,000 x 7,000, beyond any camera that a small network is for
+MAX_SIDE = 65_535  # of its width or height: JPEG's own bound; decoders keep a pointer for each row
 MAX_BYTES = 8 << 30  # of a whole set in memory
 IDX_NAMES: dict[Split, str] = {"train": "train", "valid": "valid", "test": "t10k"}  # the third is MNIST's name
 SUFFIXES = (".png", ".jpg", ".jpeg")
@@ -93,13 +94,19 @@ def decode_image(
     *,
     convert: bool = False,
     most: int = MAX_PIXELS,
+    most_side: int = MAX_SIDE,
 ) -> Tensor:
-    """The same of an open file, which errors call by its name; more than `most` pixels are refused undecoded."""
+    """The same of an open file, which errors call by its name.
+
+    More than `most` pixels, or than `most_side` in a row or a column, are refused undecoded.
+    """
     try:
         with warnings.catch_warnings():
             # A warning of Pillow's is a doubt about the file: it counts as an error, for one image or a million.
             warnings.filterwarnings("error", module=r"PIL\.")
-            return _decode(file, name, channels, size, convert, most)
+            with Image.open(file, formats=("PNG", "JPEG")) as opened:
+                _check_claim(opened.size, name, most, most_side)
+                return _decode(opened, name, channels, size, convert)
     except DataError:
         raise
     except UnidentifiedImageError:
@@ -113,12 +120,16 @@ def decode_image(
         raise DataError(f"{name}: is damaged ({reason}): take it out, or save it again.") from None
 
 
-def _decode(file: BinaryIO, name: str, channels: int | None, size: int | None, convert: bool, most: int) -> Tensor:
-    with Image.open(file, formats=("PNG", "JPEG")) as opened:
-        width, height = opened.size
-        if width * height > most:
-            raise Image.DecompressionBombError
-        picture = _plain(opened)
+def _check_claim(size: tuple[int, int], name: str, most: int, most_side: int) -> None:
+    """Refuse an image by the size that its first bytes claim; a pixel takes at most 4 bytes when it is decoded."""
+    if size[0] * size[1] > most:
+        raise Image.DecompressionBombError
+    if max(size) > most_side:
+        raise TooManyPixels(f"{name}: claims to be more than {most_side:,} pixels wide or high: make it smaller.")
+
+
+def _decode(opened: Image.Image, name: str, channels: int | None, size: int | None, convert: bool) -> Tensor:
+    picture = _plain(opened)
     found = 1 if picture.mode == "L" else 3
     if channels is not None and found != channels:
         if not convert:
@@ -138,8 +149,8 @@ def _plain(picture: Image.Image) -> Image.Image:
     """Grey (L) or colour (RGB), as the picture itself is, upright, without transparency."""
     picture = ImageOps.exif_transpose(picture)
     if picture.mode.startswith("I"):  # 16 bits a pixel, which Pillow would cut rather than scale
-        values = np.asarray(picture, dtype=np.float64) / 257
-        return Image.fromarray(values.round().clip(0, 255).astype(np.uint8))
+        values = np.asarray(picture).clip(0, 65535).astype(np.uint32)
+        return Image.fromarray(((values + 128) // 257).astype(np.uint8))  # rounded
     mode = "L" if picture.mode in ("1", "L", "LA") else "RGB"
     if "A" in picture.getbands() or "transparency" in picture.info:
         picture = picture.convert("RGBA")

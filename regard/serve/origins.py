@@ -1,0 +1,47 @@
+"""Requests that a browser sends for a page of another origin.
+
+A page may send simple requests (forms, text/plain, multipart, images) anywhere without asking first; CORS only keeps it
+from reading the answer. A translation would be computed all the same, so such requests are refused by what browsers say
+of themselves: Sec-Fetch-Site, and Origin. Other clients send neither.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from urllib.parse import urlsplit
+
+from starlette.types import Scope
+
+from regard.serve.errors import ApiError
+
+
+def check_origin(scope: Scope, headers: Mapping[bytes, bytes], allowed: Collection[str]) -> None:
+    """Refuse a request of another origin's page, unless that origin is allowed."""
+    origin = headers.get(b"origin", b"").decode("latin-1")
+    site = headers.get(b"sec-fetch-site", b"").decode("latin-1").lower()
+    if "*" in allowed or origin in allowed:
+        return
+    if site:
+        is_ours = site in ("same-origin", "none") or _is_link_to_the_page(scope, headers)
+    else:  # browsers leave it out where a page of this machine's address is not encrypted
+        is_ours = not origin or _host(origin) == headers.get(b"host", b"").decode("latin-1").lower()
+    if not is_ours:
+        raise ApiError(
+            403, f"pages of {origin[:100] or 'other origins'} may not call this server: start it with --allow-origin"
+        )
+
+
+def _is_link_to_the_page(scope: Scope, headers: Mapping[bytes, bytes]) -> bool:
+    return (
+        scope["method"] in ("GET", "HEAD")
+        and scope["path"] == "/"
+        and headers.get(b"sec-fetch-mode") == b"navigate"
+        and headers.get(b"sec-fetch-dest") == b"document"
+    )
+
+
+def _host(origin: str) -> str | None:
+    try:
+        return urlsplit(origin).netloc.lower() or None
+    except ValueError:
+        return None
