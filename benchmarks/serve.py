@@ -94,6 +94,7 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
 def served(model: Path, variables: dict[str, str]) -> Iterator[tuple[subprocess.Popen[str], Target]]:
     """A server of the model on a free port, ended with SIGTERM."""
     command = [sys.executable, "-m", "regard", "serve", f"xx-yy={model}", "--port", "0"]
+    command += ["--max-connections-per-address", "900"]  # all clients have one address
     with subprocess.Popen(command, env=variables, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         try:

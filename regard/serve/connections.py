@@ -1,7 +1,7 @@
 """Connections: how many there may be, in all and from one address, and how long a slow one is waited for.
 
-A connection beyond the bound is told so, in answer to its request. A few more are held for that; beyond them a connection
-ends at once, so that no number of them takes all file descriptors.
+A connection beyond the bound is told so, in answer to its request. A few more are held for that; beyond them they
+end at once, so that no number of them takes all file descriptors.
 """
 
 from __future__ import annotations

@@ -87,12 +87,12 @@ def picture(size: tuple[int, int] = (20, 10), mode: str = "RGB", form: str = "PN
     return file.getvalue()
 
 
-def bomb(side: int) -> bytes:
-    """A PNG of some bytes that claims side x side pixels."""
+def bomb(width: int, height: int | None = None) -> bytes:
+    """A PNG of some bytes that claims to be so wide and high."""
 
     def chunk(kind: bytes, data: bytes) -> bytes:
         return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
 
-    header = struct.pack(">IIBBBBB", side, side, 8, 2, 0, 0, 0)
+    header = struct.pack(">IIBBBBB", width, height or width, 8, 2, 0, 0, 0)
     body = chunk(b"IHDR", header) + chunk(b"IDAT", zlib.compress(b"\0" * 100)) + chunk(b"IEND", b"")
     return b"\x89PNG\r\n\x1a\n" + body

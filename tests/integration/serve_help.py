@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import http.client
 import json
+import socket
 import threading
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -28,6 +29,10 @@ ENGLISH = ["the small house", "a green tree stands here", "the cat saw a small d
 GERMAN = ["das kleine haus", "ein grüner baum steht hier", "die katze sah einen kleinen hund", "hier ist das haus"] * 3
 
 
+class Panic(BaseException):
+    """What compiled code raises when it panics: no Exception."""
+
+
 class Shouting(Translator):
     """Translates into capitals, keeps account of its batches, and waits while its door is shut."""
 
@@ -47,6 +52,8 @@ class Shouting(Translator):
         self.batches.append(list(lines))
         self.entered.set()
         assert self.door.wait(20)
+        if any("panic" in line for line in lines):
+            raise Panic("the tokenizer panicked")
         n_best = self.search_settings(search).n_best
         for number, line in sorted(enumerate(lines), key=lambda numbered: -len(numbered[1])):
             if "poison" in line:
@@ -104,7 +111,7 @@ class Running:
             connection.request(method or ("GET" if raw is None else "POST"), path, raw, sent | (headers or {}))
             response = connection.getresponse()
             content = response.read()
-        is_json = response.headers.get_content_type() == "application/json"
+        is_json = bool(content) and response.headers.get_content_type() == "application/json"
         return response.status, json.loads(content) if is_json else content, dict(response.headers.items())
 
     def translate(self, q: Any, **further: Any) -> tuple[int, Any, dict[str, str]]:
@@ -112,21 +119,26 @@ class Running:
 
 
 def running(
-    models: list[ServedModel], settings: ServeSettings | None = None, keys: Iterable[str] = ()
+    models: list[ServedModel], settings: ServeSettings | None = None, keys: Iterable[str] = (), token: str | None = None
 ) -> contextlib.AbstractContextManager[Running]:
     """The server of some models that translate, while the block runs."""
-    return running_models(ServedModels(models), settings, keys)
+    return running_models(ServedModels(models), settings, keys, token)
 
 
 @contextlib.contextmanager
 def running_models(
-    models: ServedModels, settings: ServeSettings | None = None, keys: Iterable[str] = ()
+    models: ServedModels,
+    settings: ServeSettings | None = None,
+    keys: Iterable[str] = (),
+    token: str | None = None,
+    listening_class: type[socket.socket] = socket.socket,
 ) -> Iterator[Running]:
     """The server of some models, while the block runs."""
     settings = settings or ServeSettings()
     started = threading.Event()
-    with listen("127.0.0.1", 0) as listening:
-        server = build_server(build_app(models, settings, keys), settings, started.set)
+    with listen("127.0.0.1", 0) as found, listening_class(fileno=found.detach()) as listening:
+        listening.setblocking(False)
+        server = build_server(build_app(models, settings, keys, token), settings, started.set)
         thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]}, daemon=True)
         port = listening.getsockname()[1]
         thread.start()

@@ -25,7 +25,9 @@ from regard.serve.image_models import ServedCaptioner, ServedClassifier
 from regard.serve.models import ServedModels, load_models
 from regard.serve.settings import ServeSettings
 
-SMALL = ServeSettings(max_image_bytes=20_000, max_image_pixels=10_000, max_images=2, max_slow_seconds=1)
+SMALL = ServeSettings(
+    max_image_bytes=20_000, max_image_pixels=10_000, max_image_side=2000, max_images=2, max_slow_seconds=1
+)
 
 
 @pytest.fixture(scope="module")
@@ -141,6 +143,8 @@ GOOD = picture()
         (GOOD[:60] + bytes(60) + GOOD[120:], "", 422, "the image: is"),
         (bomb(50_000), "", 413, "claims to have more than 10,000 pixels"),
         (bomb(101), "", 413, "claims to have more than 10,000 pixels"),
+        (bomb(1, 2001), "", 413, "claims to be more than 2,000 pixels wide or high"),
+        (bomb(2001, 2), "", 413, "claims to be more than 2,000 pixels wide or high"),
         (bytes(20_001), "", 413, "at most 20,000 bytes"),
         (GOOD, "&ban=-1", 422, "ban.0"),
         (GOOD, "&ban=x", 422, "ban.0"),
@@ -207,6 +211,27 @@ def test_images_need_the_key_and_keep_the_pace() -> None:
         assert status == 429
         assert int(headers["retry-after"]) > 0
         assert server.ask("/api/sample-image?name=scenes")[0] == 403
+
+
+def test_uploads_without_a_key_take_no_place() -> None:
+    captioner = ServedCaptioner("scenes", tiny_captioner())
+    head = f"POST /api/look-image?model=scenes HTTP/1.1\r\nHost: localhost\r\nContent-Length: {len(GOOD)}\r\n\r\n"
+    with seeing([captioner], ServeSettings(max_images=1), keys=["right"]) as server:
+        waiting = [socket.create_connection(("127.0.0.1", server.port), timeout=10) for _ in range(3)]
+        for each in waiting:
+            each.sendall(head.encode() + GOOD[:10])
+        for each in waiting:
+            assert each.recv(100).startswith(b"HTTP/1.1 403 ")  # before the image is sent
+        assert send(server, "scenes", GOOD, **{"Authorization": "Bearer right"})[0] == 200
+        for each in waiting:
+            each.close()
+
+
+def test_an_image_of_one_column_is_refused_by_default() -> None:
+    with seeing([ServedCaptioner("scenes", tiny_captioner())]) as server:
+        status, answer, _ = send(server, "scenes", bomb(1, 16_000_000))
+        assert status == 413
+        assert "16,384 pixels wide or high" in answer["error"]
 
 
 def test_images_wait_their_turn_and_no_longer_than_they_may() -> None:

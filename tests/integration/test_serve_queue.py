@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 import pytest
-from serve_help import Shouting, served, tiny
+from serve_help import Panic, Shouting, served, tiny
 
-from regard.serve.errors import ApiError
+from regard.serve.errors import ApiError, WorkerFault
 from regard.serve.metrics import Metrics
 from regard.serve.models import ServedModel
 from regard.serve.queue import TranslationQueue
@@ -186,6 +187,72 @@ def test_one_request_does_not_spoil_those_of_others() -> None:
             with pytest.raises(RuntimeError, match="poisoned"):
                 await bad
             assert (await queue.translate(model, ["after"]))[0].text == "AFTER"
+
+    asyncio.run(run())
+
+
+def test_a_panic_fails_its_request_alone_and_the_worker_is_replaced() -> None:
+    async def run() -> None:
+        async with queue_of() as (queue, model, translator):
+            before = queue._workers[0]
+            await shut(queue, model, translator)
+            good, bad = (asyncio.ensure_future(queue.translate(model, [text])) for text in ("good", "panic"))
+            await entered(queue, 3)
+            translator.door.set()
+            assert (await good)[0].text == "GOOD"
+            with pytest.raises(WorkerFault, match="the tokenizer panicked"):
+                await bad
+            assert (await queue.translate(model, ["after"]))[0].text == "AFTER"
+            assert queue.is_well()
+            assert queue._workers[0] is not before
+
+            def panic() -> None:
+                raise Panic("here")
+
+            for _ in range(5):
+                with pytest.raises(WorkerFault, match="Panic: here"):
+                    await queue.call(panic)
+            assert (await queue.translate(model, ["again"]))[0].text == "AGAIN"
+
+    asyncio.run(run())
+
+
+def test_a_dead_worker_is_missed_and_started_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def run() -> None:
+        async with queue_of() as (queue, model, _):
+            with monkeypatch.context() as patched:
+                patched.setattr(threading.Thread, "start", no_thread)
+
+                def die() -> None:
+                    raise Panic("dead")
+
+                with pytest.raises(WorkerFault):
+                    await queue.call(die)
+                async with asyncio.timeout(20):
+                    while queue.is_well():
+                        await asyncio.sleep(0.005)
+            assert queue.is_well()  # the system has threads again
+            assert (await queue.translate(model, ["back"]))[0].text == "BACK"
+
+    asyncio.run(run())
+
+
+def no_thread(_: threading.Thread) -> None:
+    raise RuntimeError("can't start new thread")
+
+
+def test_a_worker_that_is_busy_beyond_patience_is_not_well() -> None:
+    async def run() -> None:
+        async with queue_of(max_seconds=0.05) as (queue, model, translator):
+            busy = await shut(queue, model, translator)
+            async with asyncio.timeout(20):
+                while queue.is_well():
+                    await asyncio.sleep(0.005)
+            translator.door.set()
+            await busy
+            async with asyncio.timeout(20):
+                while not queue.is_well():
+                    await asyncio.sleep(0.005)
 
     asyncio.run(run())
 
