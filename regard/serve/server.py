@@ -21,7 +21,7 @@ from regard.serve.logs import keep_logs_short
 from regard.serve.settings import ServeSettings
 
 _BACKLOG = 1024  # connections that the system holds for us before we take them
-_ACCEPTS = 64  # connections taken in one turn of the event loop: they hold files before they can be counted
+_ACCEPTS = 16  # connections taken in one turn of the event loop: for some turns they hold files uncounted
 _KEEP_ALIVE = 5  # seconds that a connection may be idle between two requests
 
 _log = logging.getLogger("uvicorn.error")

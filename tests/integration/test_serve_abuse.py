@@ -7,6 +7,7 @@ import errno
 import json
 import logging
 import socket
+import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -168,6 +169,7 @@ def test_head_is_refused_where_get_is(server: Running) -> None:
 # --- connections --------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="127.0.0.2 is an address of every machine only on Linux")
 def test_one_address_cannot_take_all_connections() -> None:
     settings = ServeSettings(max_connections=40, max_connections_per_address=4, max_slow_seconds=20)
     with running([served(tiny())], settings) as server, contextlib.ExitStack() as stack:

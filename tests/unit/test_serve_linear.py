@@ -28,8 +28,8 @@ MOST = 2.4 * FACTOR  # quadratic growth is FACTOR², 36
 # each is repeated to the length that is wanted
 _SENTENCES = """a|A|1|.|. |a. |1. |A. |a.a|!|?"'|."' |…|。|。」|,|, |一| .|a |a, """
 _HTML = """<|>|&|&#|&#9|&a|&amp|&amp;|&#x|&lt;|;|'|"|(|[|]|{|}|{{|}}|<a|</|</a|<a>|</a>|<a |<a b|<a b=|<a b='|<a b="
-|<a b="'|<a b='>|<a b=">" |<b>a|<b>a |a <b>b</b> |<b><i>a</i></b>|<b>a</b>|<p>|<p>a. |<pre>|</pre>|<br>|<br/>|<!|<!-|<!--
-|<!-->|<!---|--|-->|<![|<?|<!a|<!a>|<script>|</script|<title>|<textarea>|<code>|<code/>|=|/|/>|<a/|<a a=1 |<svg>
+|<a b="'|<a b='>|<a b=">" |<b>a|<b>a |a <b>b</b> |<b><i>a</i></b>|<b>a</b>|<p>|<p>a. |<pre>|</pre>|<br>|<br/>|<!|<!-
+|<!--|<!-->|<!---|--|-->|<![|<?|<!a|<!a>|<script>|</script|<title>|<textarea>|<code>|<code/>|=|/|/>|<a/|<a a=1 |<svg>
 |<span class=notranslate>"""
 _PLACEHOLDERS = """http|http://|http://.|http://a |@|a@|a@b|a@b.|a.b@|a@b.c |me+|-|+|_|__|__a|%|%s|%(|%(a|%(a)s |%1$|${
 |${a}|{a|{a}|{{a}} |{{ a|<0|<0>|</0> """
