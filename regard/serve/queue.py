@@ -22,6 +22,7 @@ import time
 from collections import deque
 from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, TypeVar
 
 import torch
@@ -79,7 +80,7 @@ class _Lines(_Job):
     done: dict[int, Translation] = field(default_factory=dict)  # by their place among the lines
     taken: int = 0
 
-    @property
+    @cached_property
     def longest(self) -> int:
         """Characters of its longest sentence: what it takes as long as."""
         return max(map(len, self.lines))
