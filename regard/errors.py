@@ -3,6 +3,7 @@
 RegardError                 one line: the value, the cause, the remedy
 ├── ConfigError             a recipe or an option that cannot be right
 ├── DataError               a text, alignment or vector file that cannot be used
+│   └── LongLine            a line of more pieces than search.max_source
 ├── ModelFolderError        a model folder that is missing, damaged, of another version, or in the way
 ├── TrainingError           training cannot go on (a loss that is not finite, nothing to train on)
 ├── ContractError           a model that breaks the contract of `regard.models.contract`
@@ -27,6 +28,10 @@ class ConfigError(RegardError):
 
 class DataError(RegardError):
     """A file of text, alignments or vectors cannot be used."""
+
+
+class LongLine(DataError):  # noqa: N818  (it reads as what it is)
+    """A line has more pieces than `search.max_source`."""
 
 
 class ModelFolderError(RegardError):

@@ -38,6 +38,25 @@ def wait_patiently() -> None:
         os.environ.setdefault("GOMP_SPINCOUNT", "30000")
 
 
+_home = os.getpid()
+
+
+def leave_parents_threads() -> None:
+    """In a forked process, compute with one thread: torch's others live in the parent, and waiting for them hangs."""
+    global _home
+    if _home != os.getpid():
+        import torch
+
+        _home = os.getpid()
+        torch.set_num_threads(1)
+
+
+def abandon(*things: object) -> None:
+    """Never destroy objects of a parent process: their destructors would wait for threads that are not here."""
+    for each in things:
+        ctypes.pythonapi.Py_IncRef(ctypes.py_object(each))
+
+
 def tune_process(threads: int | None = None) -> None:
     """Keep freed memory, flush denormal numbers to zero, and use so many threads (None: as torch likes)."""
     import torch

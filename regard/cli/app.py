@@ -28,6 +28,7 @@ import typer
 import typer.main
 
 from regard import __version__
+from regard.cli.streams import closed_streams, open_closed_streams, plain_warnings
 from regard.errors import RegardError
 from regard.process import wait_patiently
 
@@ -64,7 +65,13 @@ EXIT_INTERRUPTED = 130
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command line and return its exit status; a traceback only when REGARD_DEBUG=1."""
     arguments = list(sys.argv[1:] if arguments is None else arguments)
+    open_closed_streams()
     wait_patiently()
+    with plain_warnings():
+        return _guarded(arguments)
+
+
+def _guarded(arguments: list[str]) -> int:
     if os.environ.get("REGARD_DEBUG") == "1":
         return _run(arguments)
     try:
@@ -184,6 +191,8 @@ def _usage_message(error: typer.TyperException, arguments: Sequence[str]) -> str
 
 
 def _system_message(error: OSError) -> str:
+    if error.errno == errno.EBADF and (closed := closed_streams()):
+        return f"{' and '.join(closed)} {'is' if len(closed) == 1 else 'are'} closed: redirect to a file, or leave open"
     reason = (error.strerror or str(error) or type(error).__name__).lower()
     where = f"{error.filename}: " if error.filename else ""
     remedies = {

@@ -1,7 +1,6 @@
 """`regard translate`: a Unix filter, N lines in and N lines out, in order."""
 
 import json
-import os
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
@@ -11,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, BinaryIO, Literal
 import typer
 
 from regard.cli.progress import bar_on_stderr
+from regard.cli.streams import check_open
 from regard.config.settings import Recipe, SearchSettings
 from regard.errors import DataError
 
@@ -88,9 +88,14 @@ def translate(
     source, text, score, log_probability, finished, tokens, alignment (null without --alignments) and n_best.
 
     Lines are read ahead and sorted by length among themselves, then written: --window 1 answers each line at once.
+    A line of more pieces than search.max_source (1024) is cut there, and a warning names the line.
     Input that is not UTF-8 ends the work with an error that names the line; the lines before it have then been
     written to stdout, while the file of --output is left as it was.
     """
+    if input_file is None:
+        check_open("stdin", "name a file with --input, or redirect one to it")
+    if output_file is None:
+        check_open("stdout", "name a file with --output, or redirect it to one")
     from regard.data.text.corpus import read_lines
     from regard.inference.translator import WINDOW
     from regard.process import tune_process
@@ -226,17 +231,7 @@ def _output(path: Path | None) -> Iterator[BinaryIO]:
     if path is None:
         yield sys.stdout.buffer
         return
-    if path.exists() and not path.is_file():  # a device or a pipe is written as it is; a folder is an error
-        with open(path, "wb") as out:
-            yield out
-        return
-    temporary = path.with_name(f".{path.name}.part")
-    try:
-        with open(temporary, "wb") as out:
-            yield out
-            out.flush()
-            os.fsync(out.fileno())
-        os.replace(temporary, path)
-    except BaseException:
-        temporary.unlink(missing_ok=True)
-        raise
+    from regard.storage.files import writing
+
+    with writing(path) as out:
+        yield out

@@ -123,16 +123,19 @@ class SearchSettings(Settings):
 
     beam: int = Field(5, ge=1, le=1000, description="hypotheses kept at each step; 1 is greedy")
     n_best: int = Field(1, ge=1, description="translations returned for each sentence, at most `beam`")
-    length_penalty: float = Field(1.0, ge=0, description="alpha of lp = ((5 + |Y|) / 6)^alpha (GNMT)")
+    length_penalty: float = Field(1.0, ge=0, le=10, description="alpha of lp = ((5 + |Y|) / 6)^alpha (GNMT)")
     coverage_penalty: float = Field(
         0.0,
         ge=0,
+        le=100,
         description="beta of the coverage penalty (GNMT); a source position with less than 0.001 of attention in all "
         "counts as 0.001, since log 0 is no number",
     )
-    max_length_ratio: float = Field(2.0, gt=0, description="a translation may have ratio * source + extra tokens")
-    max_length_extra: int = Field(20, ge=1, description="see max_length_ratio")
-    min_length_ratio: float = Field(0.0, ge=0, description="a translation must have ratio * source tokens")
+    max_length_ratio: float = Field(
+        2.0, gt=0, le=100, description="a translation may have ratio * source + extra tokens"
+    )
+    max_length_extra: int = Field(20, ge=1, le=100_000, description="see max_length_ratio")
+    min_length_ratio: float = Field(0.0, ge=0, le=100, description="a translation must have ratio * source tokens")
     no_repeat_ngram: int = Field(0, ge=0, description="no n-gram of this length may come twice; 0: no blocking")
     replace_unknown: bool = Field(True, description="put the most attended source word in place of <unk>")
     sample: bool = Field(False, description="draw each word at random instead of searching")
@@ -140,6 +143,9 @@ class SearchSettings(Settings):
     top_k: int = Field(0, ge=0, description="sampling: among the k likeliest; 0: all")
     top_p: float = Field(1.0, gt=0, le=1, description="sampling: among the likeliest that together have p")
     seed: int = Field(1, ge=0, lt=2**63, description="sampling: what the draws follow from")
+    max_source: int = Field(
+        1024, ge=2, description="source pieces of a line; a longer one is cut with a warning (alone: refused)"
+    )
     batch_tokens: int = Field(4096, ge=1, description="source tokens translated together")
     shortlist: bool = Field(False, description="score only the pieces that are likely for the sentence (quicker)")
     int8: bool = Field(False, description="multiply in integers of eight bits (quicker, a little less exact)")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -11,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from regard.errors import ConfigError, DataError
 from regard.evaluation.scores import fitting_tokenizer, make_bleu, reference_streams
+from regard.storage.files import write_bytes
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -179,7 +181,9 @@ def plot_by_length(
         axes.set_title(title)
     if len(named) > 1:
         axes.legend(frameon=False)
-    figure.savefig(path, dpi=150, metadata={"Date": None} if path.suffix.lower() == ".svg" else None)
+    picture, form = io.BytesIO(), path.suffix[1:].lower()
+    figure.savefig(picture, format=form, dpi=150, metadata={"Date": None} if form == "svg" else None)
+    write_bytes(path, picture.getvalue())
 
 
 def _markers(count: int) -> list[str]:

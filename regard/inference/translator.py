@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -28,6 +29,8 @@ from regard.decoding.shortlist import Shortlist, read_shortlist
 from regard.decoding.tree import BeamTree
 from regard.errors import ConfigError
 from regard.evaluation.scores import perplexity
+from regard.inference.long_lines import Bound, cut_line, cut_tokens, refuse_line
+from regard.inference.pickling import reduced
 from regard.inference.translation import LazyTokens, Translation, one_line
 from regard.look.record import Look
 from regard.look.trace import look_at
@@ -35,7 +38,7 @@ from regard.models.contract import MakeModel, Model
 from regard.models.ensemble import Ensemble
 from regard.nn.attention.intervention import Intervention
 from regard.nn.linear import Int8Weights
-from regard.process import usable_device
+from regard.process import abandon, leave_parents_threads, usable_device
 from regard.storage.folder import read_folder
 
 WINDOW = 1024
@@ -84,6 +87,7 @@ class Translator:
         device: str | torch.device = "cpu",
         name: str = "",
         shortlist: Shortlist | None = None,
+        folder: Path | None = None,
     ) -> None:
         self.device = usable_device(device)
         self.model = model.to(self.device).eval()
@@ -93,10 +97,13 @@ class Translator:
         self.metrics: dict[str, Any] = dict(metrics or {})
         self.name = name or recipe.model.kind
         self.shortlist = None if shortlist is None else shortlist.to(self.device)
+        self.folder = folder  # with which it can be pickled
+        self.parts: tuple[Translator, ...] = ()  # of an ensemble
         self._int8: Int8Weights | None = None  # when they are first asked for
         self._ctranslate2: dict[tuple[bool, bool], CTranslate2Search] = {}  # likewise, by int8 and shortlist
         self._making = Lock()
         self._threads = torch.get_num_threads()
+        self._process = os.getpid()
 
     @classmethod
     def load(
@@ -120,6 +127,7 @@ class Translator:
             device=device,
             name=read.path.resolve().name,
             shortlist=read_shortlist(read.path, read.source_tokenizer, read.target_tokenizer),
+            folder=read.path if model is None else None,
         )
 
     @classmethod
@@ -136,7 +144,23 @@ class Translator:
         model = Ensemble([translator.model for translator in translators])
         tokenizers = first.source_tokenizer, first.target_tokenizer
         name = " + ".join(translator.name for translator in translators)
-        return cls(model, first.recipe, *tokenizers, metrics=first.metrics, device=first.device, name=name)
+        joined = cls(model, first.recipe, *tokenizers, metrics=first.metrics, device=first.device, name=name)
+        joined.parts = tuple(translators)
+        return joined
+
+    def __reduce__(self) -> tuple[Callable[..., Translator], tuple[Any, ...]]:
+        """Pickled, it is the folder it was loaded from and its search settings; changed weights are not kept."""
+        return reduced(self)
+
+    def _after_fork(self) -> None:
+        """In a fork, leave what belongs to the parent's threads: its engines, and a lock that one may hold."""
+        if self._process == os.getpid():
+            return
+        self._process, self._threads = os.getpid(), 1
+        self._making = Lock()
+        abandon(*self._ctranslate2.values())
+        self._ctranslate2 = {}
+        leave_parents_threads()
 
     # --- translating ----------------------------------------------------------------------------------------------
 
@@ -228,9 +252,19 @@ class Translator:
     def translate_unordered(
         self, lines: Sequence[str], search: Search = None, *, attention: bool = False
     ) -> Iterator[tuple[int, Translation]]:
-        """Number and translation of every line, as they get done: lines of similar length at a time."""
+        """Number and translation of every line, as they get done: lines of similar length at a time.
+
+        A line of more pieces than `search.max_source` raises `LongLine` before anything is translated.
+        """
         chunk = [(number, (line, "")) for number, line in enumerate(lines)]
-        yield from self._as_done(chunk, self.search_settings(search), attention, candidates=0, intervention=None)
+        settings = self.search_settings(search)
+        yield from self._as_done(chunk, settings, attention, candidates=0, intervention=None, bound=refuse_line)
+
+    def source_ids(self, text: str, settings: SearchSettings | None = None) -> list[int]:
+        """The piece ids of one source line; more than `search.max_source` raise `LongLine`."""
+        self._after_fork()
+        settings = settings or self.recipe.search
+        return refuse_line(self.source_tokenizer.encode(text), settings.max_source, "the sentence")
 
     def _as_done(
         self,
@@ -239,10 +273,12 @@ class Translator:
         attention: bool,
         candidates: int,
         intervention: Intervention | None,
+        bound: Bound = cut_line,
     ) -> Iterator[tuple[int, Translation]]:
-        """The translations of numbered lines and their prefixes, batch by batch."""
+        """The translations of numbered lines and their prefixes, batch by batch; `bound` meets lines that are long."""
+        self._after_fork()
         yield from ((number, _blank(line, attention)) for number, (line, _) in chunk if not line.strip())
-        jobs = self._jobs(chunk)
+        jobs = self._jobs(chunk, settings.max_source, bound)
         if settings.engine == "ctranslate2":
             search = self._ctranslate2_search(settings)
             theirs = [] if attention or candidates or intervention else [job for job in jobs if _fits(job, settings)]
@@ -261,12 +297,12 @@ class Translator:
             for job, hypotheses in zip(batch, found, strict=True):
                 yield job.number, self._translation(job.text, hypotheses, settings, intervention)
 
-    def _jobs(self, chunk: Sequence[tuple[int, tuple[str, str]]]) -> list[_Job]:
+    def _jobs(self, chunk: Sequence[tuple[int, tuple[str, str]]], most: int, bound: Bound) -> list[_Job]:
         """The lines that are not blank."""
         real = [(number, line, prefix) for number, (line, prefix) in chunk if line.strip()]
         sources = self.source_tokenizer.encode_many([line for _, line, _ in real])
         return [
-            _Job(number, line, ids, self.target_tokenizer.encode_prefix(prefix))
+            _Job(number, line, bound(ids, most, f"line {number + 1}"), self.target_tokenizer.encode_prefix(prefix))
             for (number, line, prefix), ids in zip(real, sources, strict=True)
         ]
 
@@ -356,7 +392,7 @@ class Translator:
         Its score is the one that a search with the settings `search` gives the same text.
         """
         settings = self.search_settings(search)
-        batch = collate([self.source_tokenizer.encode(source)], [self.target_tokenizer.encode(target)])
+        batch = collate([self.source_ids(source, settings)], [self.target_tokenizer.encode(target)])
         forced = force(
             self.model,
             batch.to(self.device),
@@ -370,12 +406,17 @@ class Translator:
         return self._build(source, target, self.target_tokenizer.tokens(target), forced, look=again)
 
     def score(self, pairs: Iterable[Pair], *, batch_tokens: int | None = None) -> Iterator[PairScore]:
-        """Log-probability and tokens of each given translation, in order."""
+        """Log-probability and tokens of each given translation, in order; a long side is cut, with a warning."""
+        self._after_fork()
         most = batch_tokens or self.recipe.search.batch_tokens
-        stream = iter(pairs)
-        while chunk := list(itertools.islice(stream, WINDOW)):
+        stream = enumerate(pairs, 1)
+        while numbered := list(itertools.islice(stream, WINDOW)):
+            chunk = [pair for _, pair in numbered]
             sources = self.source_tokenizer.encode_many([pair.source for pair in chunk])
             targets = self.target_tokenizer.encode_many([pair.target for pair in chunk])
+            for side, lines in (("source", sources), ("target", targets)):
+                for place, (number, _) in enumerate(numbered):
+                    lines[place] = cut_line(lines[place], self.recipe.search.max_source, f"pair {number}, {side}")
             longer = [max(len(source), len(target)) for source, target in zip(sources, targets, strict=True)]
             order = sorted(range(len(chunk)), key=lambda place: longer[place], reverse=True)
             scores: dict[int, PairScore] = {}
@@ -422,7 +463,7 @@ class Translator:
         settings = changed_settings(self.search_settings(search, beam=beam), {"shortlist": False})
         if tree and settings.sample:
             raise ConfigError("a sampled translation has no beam: look at it without the tree.")
-        job = _Job(0, text, self.source_tokenizer.encode(text), self.target_tokenizer.encode_prefix(prefix))
+        job = _Job(0, text, self.source_ids(text, settings), self.target_tokenizer.encode_prefix(prefix))
         grown = BeamTree() if tree else None
         found = self._search([job], settings, False, 0, intervention, grown)[0]
         return look_at(
@@ -461,7 +502,7 @@ class Translator:
         intervention: Intervention | None = None,
     ) -> Translation:
         look = partial(look_at, self, intervention=intervention)
-        source_tokens = LazyTokens(partial(self.source_tokenizer.tokens, source))
+        source_tokens = LazyTokens(lambda: cut_tokens(self.source_tokenizer.tokens(source), settings.max_source))
         built = []
         for hypothesis in hypotheses:
             unknown = _unknown_words(source, source_tokens, hypothesis) if settings.replace_unknown else []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Literal
 
@@ -22,6 +23,7 @@ def export_word2vec(path: Path, out: Path, side: Literal["source", "target"] = "
         raise ModelFolderError(f"{out}: is there already: choose another --out.")
     matrix = folder.model().get_parameter(f"embeddings.{side}.weight").detach().numpy()
     tokenizer = folder.source_tokenizer if side == "source" else folder.target_tokenizer
+    out = Path(os.path.realpath(out))  # a symbolic link stays one
     part = out.with_name(f".{out.name}.part")
     try:
         count = write_vectors(part, tokenizer, matrix)

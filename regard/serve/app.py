@@ -15,6 +15,7 @@ from starlette.exceptions import HTTPException
 from starlette.middleware.cors import CORSMiddleware
 
 from regard import __version__
+from regard.errors import LongLine
 from regard.serve.errors import ApiError, ClientGone
 from regard.serve.guard import Guard
 from regard.serve.image_routes import image_routes
@@ -105,6 +106,10 @@ def _add_errors(app: FastAPI) -> None:
     @app.exception_handler(ApiError)
     async def refused(_: Request, error: ApiError) -> JSONResponse:
         return _answer(error.status, error.message, error.headers)
+
+    @app.exception_handler(LongLine)
+    async def too_long(_: Request, error: LongLine) -> JSONResponse:
+        return _answer(400, str(error))
 
     @app.exception_handler(ClientGone)
     async def gone(_: Request, error: ClientGone) -> Response:

@@ -31,7 +31,7 @@ class Spoken:
 def stream_sentence(translator: Translator, sentence: str) -> Iterator[Spoken]:
     """The likeliest piece at each step; the text is what greedy search gives."""
     settings = translator.search_settings(beam=1, n_best=1)
-    source, mask = source_batch([translator.source_tokenizer.encode(sentence)])
+    source, mask = source_batch([translator.source_ids(sentence)])
     request = Request(settings, bos=BOS, eos=EOS, pad=PAD)
     ids: list[int] = []
     total = 0.0

@@ -9,31 +9,46 @@ import shutil
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
-
-import safetensors.torch
-from torch import Tensor
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 from regard.errors import ModelFolderError
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 CHECKSUMS = "checksums.json"
 BLOCK = 1 << 20  # bytes hashed at once
 
 
-def write_bytes(path: Path, content: bytes) -> None:
-    """Write beside, fsync, rename over; the folder is synced too."""
+@contextmanager
+def writing(path: Path) -> Iterator[BinaryIO]:
+    """A file to fill: it is written beside, synced and renamed over the old one when it is whole.
+
+    A symbolic link stays one, and its target is replaced. A device or a pipe is written as it is.
+    """
+    if path.exists() and not path.is_file():  # a folder is an error
+        with open(path, "wb") as out:
+            yield out
+        return
+    path = Path(os.path.realpath(path))
     temporary = path.with_name(f".{path.name}.part")
     temporary.unlink(missing_ok=True)
     try:
-        with open(temporary, "xb") as file:  # a planted symbolic link is not followed
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
+        with open(temporary, "xb") as out:  # a planted symbolic link is not followed
+            yield out
+            out.flush()
+            os.fsync(out.fileno())
         os.replace(temporary, path)
     except BaseException:
         temporary.unlink(missing_ok=True)
         raise
     sync_folder(path.parent)
+
+
+def write_bytes(path: Path, content: bytes) -> None:
+    """Write a file whole or not at all, durably."""
+    with writing(path) as file:
+        file.write(content)
 
 
 def write_json(path: Path, value: Any) -> None:
@@ -44,6 +59,8 @@ def write_json(path: Path, value: Any) -> None:
 
 def write_tensors(path: Path, tensors: Mapping[str, Tensor], about: Mapping[str, str] | None = None) -> None:
     """Write a safetensors file, with what there is to say about it."""
+    import safetensors.torch
+
     plain = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
     write_bytes(path, safetensors.torch.save(plain, {"format": "pt", **(about or {})}))
 

@@ -404,3 +404,17 @@ def test_metrics_count(server: Running) -> None:
     assert 'endpoint="other",status="404"' in text
     assert "never-heard-of" not in text
     assert "regard_batch_sentences_count" in text
+
+
+def test_a_sentence_of_too_many_pieces_is_refused_and_the_next_is_translated() -> None:
+    translator = tiny(shouting=False)
+    translator.change_search(["search.max_source=8"])
+    with running([served(translator)]) as server:
+        for path, body, expected in (
+            ("/translate", {"q": "x" * 40, "source": "en", "target": "de"}, 400),
+            ("/api/look", {"model": "tiny", "text": "x" * 40}, 422),
+        ):
+            status, answer, _ = server.ask(path, body)
+            assert status == expected
+            assert "are more than search.max_source = 8: shorten it" in answer["error"]
+        assert server.translate("a")[0] == 200

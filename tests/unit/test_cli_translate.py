@@ -23,8 +23,9 @@ from regard.storage.folder import model_tensors, write_folder
 LINES = ["the small house", "a green tree stands here", "the cat saw a small dog", "here is the house"] * 3
 
 
-def write_model(folder: Path, kind: str, seed: int = 1) -> Path:
-    model = {"kind": kind, "embedding_size": 12, "hidden_size": 16}
+def write_model(folder: Path, kind: str | dict[str, object], seed: int = 1) -> Path:
+    """An untrained model of a kind, or of given settings."""
+    model = {"kind": kind, "embedding_size": 12, "hidden_size": 16} if isinstance(kind, str) else kind
     table = {
         "model": model,
         "text": {"vocabulary_size": 320, "joint": True, "min_frequency": 1},

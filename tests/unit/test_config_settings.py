@@ -15,6 +15,7 @@ from regard.config.base import Settings
 from regard.config.models import MODEL_SETTINGS, BahdanauSettings, LuongSettings, Seq2SeqSettings, TransformerSettings
 from regard.config.recipes import check_recipe, load_recipe, recipe_folder, recipe_names, with_overrides
 from regard.config.settings import Recipe, SearchSettings, TextSettings, TrainingSettings, duration_seconds
+from regard.decoding.settings import changed_settings
 from regard.errors import ConfigError, did_you_mean
 
 SHIPPED = (
@@ -343,3 +344,12 @@ def test_whatever_stands_in_a_table_gives_a_recipe_or_one_line(extra: dict[str, 
             message = str(error)
         assert message.startswith("my.toml: ")
         assert len(message.splitlines()) == 1
+
+
+@pytest.mark.parametrize(("name", "value"), [
+    ("length_penalty", 1e308), ("coverage_penalty", 1e308), ("max_length_ratio", 1e308), ("min_length_ratio", 1e308),
+    ("max_length_extra", 10**12), ("max_source", 1),
+])  # fmt: skip
+def test_search_settings_that_would_overflow_are_refused(name, value):
+    with pytest.raises(ConfigError, match=rf"^search: {name}.*(less|greater) than or equal to"):
+        changed_settings(SearchSettings(), {name: value})

@@ -185,7 +185,9 @@ def test_a_very_long_line_is_translated_whole() -> None:
     translator = translator_of("luong")
     line = "the cat " * 1000
     source = len(translator.source_tokenizer.encode(line))
-    translation = translator.translate(line, attention=False, search={"beam": 2, "max_length_ratio": 0.05})
+    translation = translator.translate(
+        line, attention=False, search={"beam": 2, "max_source": 9999, "max_length_ratio": 0.05}
+    )
     assert len(translation.source_tokens) == source > 2000
     assert translation.tokens
 

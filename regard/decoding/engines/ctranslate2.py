@@ -104,6 +104,7 @@ class CTranslate2Search:
             length_penalty=exponent(len(sentences[0]), settings.length_penalty),
             min_decoding_length=0,
             max_decoding_length=greatest_length(sentences[0], settings),
+            max_input_length=0,  # it would cut in silence; `search.max_source` has cut already
             use_vmap=self._uses_map,
             return_scores=True,
             asynchronous=True,

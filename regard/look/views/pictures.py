@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from pathlib import Path
 
 from regard.errors import ConfigError
+from regard.storage.files import write_bytes
 
 
 def check_picture_path(path: str | Path, formats: Sequence[str] = ("png", "svg", "pdf")) -> Path:
@@ -22,11 +22,5 @@ def check_picture_path(path: str | Path, formats: Sequence[str] = ("png", "svg",
 
 
 def write_picture(path: Path, content: bytes) -> None:
-    """Write beside and rename over, so that a full disk leaves no half picture."""
-    temporary = path.with_name(f".{path.name}.part")
-    try:
-        temporary.write_bytes(content)
-        os.replace(temporary, path)
-    except BaseException:
-        temporary.unlink(missing_ok=True)
-        raise
+    """Write it whole or not at all, so that a full disk leaves no half picture; through a symbolic link."""
+    write_bytes(path, content)

@@ -101,8 +101,16 @@ class TextTask(Task[Translator]):
             fingerprint=prepared.hashes,
             model_class=model_class,
         )
-        name = run.out.resolve().name
-        return Translator(model, self.recipe, source, target, metrics=metrics, device=run.device, name=name)
+        return Translator(
+            model,
+            self.recipe,
+            source,
+            target,
+            metrics=metrics,
+            device=run.device,
+            name=run.out.resolve().name,
+            folder=run.out if self.own is None else None,
+        )
 
 
 def translator_of(prepared: Prepared, model: Model, out: Path, device: torch.device) -> Translator:

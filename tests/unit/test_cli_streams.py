@@ -1,0 +1,100 @@
+"""Closed standard streams: one line and exit 2; outputs go through symbolic links."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from test_cli_translate import write_model
+
+from regard.cli import main
+from regard.storage.files import write_bytes, writing
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_model(tmp_path_factory.mktemp("models") / "small", "luong")
+
+
+def shell(command: str, *arguments: object) -> subprocess.CompletedProcess[str]:
+    """A shell's command line, in which "$@" is regard with its arguments."""
+    regard = [sys.executable, "-m", "regard", *map(str, arguments)]
+    return subprocess.run(["sh", "-c", command, "sh", *regard], capture_output=True, text=True, check=False, input="a")
+
+
+@pytest.mark.skipif(os.name != "posix", reason="the shell's redirections")
+@pytest.mark.parametrize(("redirection", "said"), [
+    (">&-", "regard: error: stdout is closed: name a file with --output, or redirect it to one."),
+    ("<&-", "regard: error: stdin is closed: name a file with --input, or redirect one to it."),
+])  # fmt: skip
+def test_translating_from_or_to_a_closed_stream_is_refused(model: Path, redirection: str, said: str):
+    ran = shell(f'"$@" {redirection}', "translate", model)
+    assert (ran.returncode, ran.stdout, ran.stderr) == (2, "", f"{said}\n")
+
+
+@pytest.mark.skipif(os.name != "posix", reason="the shell's redirections")
+def test_any_output_to_a_closed_stream_is_one_line():
+    ran = shell('"$@" >&-', "models")
+    assert ran.returncode == 2
+    assert ran.stderr == "regard: error: stdout is closed: redirect to a file, or leave open\n"
+
+
+@pytest.mark.skipif(os.name != "posix", reason="the shell's redirections")
+def test_files_need_no_streams(model: Path, tmp_path: Path):
+    source, out = tmp_path / "in", tmp_path / "out"
+    source.write_text("a\nb\n")
+    ran = shell('"$@" <&- >&- 2>&-', "translate", model, "-i", source, "-o", out)
+    assert ran.returncode == 0
+    assert len(out.read_text().splitlines()) == 2
+
+
+# --- links --------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def link(tmp_path: Path) -> Path:
+    """A relative link to a file in another folder."""
+    (tmp_path / "far").mkdir()
+    (tmp_path / "far" / "file.svg").write_text("old")
+    link = tmp_path / "link.svg"
+    link.symlink_to(Path("far") / "file.svg")
+    return link
+
+
+def test_commands_write_through_a_link(link: Path, model: Path, tmp_path: Path):
+    source = tmp_path / "in"
+    source.write_text("a\nb\n")
+    for command in (["translate", str(model), "-i", str(source)], ["diagram", "luong"]):
+        link.resolve().write_text("old")
+        assert main([*command, "-o", str(link)]) == 0
+        assert link.is_symlink()
+        assert link.resolve() == (tmp_path / "far" / "file.svg").resolve()
+        assert link.resolve().read_text() != "old"
+    assert [path.name for path in link.resolve().parent.iterdir()] == ["file.svg"]
+
+
+def test_a_link_that_leads_nowhere_makes_its_target(link: Path):
+    link.resolve().unlink()
+    write_bytes(link, b"new")
+    assert link.is_symlink()
+    assert link.resolve().read_bytes() == b"new"
+
+
+def test_a_failure_leaves_the_old_target(link: Path):
+    def write_half() -> None:
+        with writing(link) as file:
+            file.write(b"half")
+            raise KeyError
+
+    with pytest.raises(KeyError):
+        write_half()
+    assert link.read_text() == "old"
+    assert [path.name for path in link.resolve().parent.iterdir()] == ["file.svg"]
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="Linux's device")
+def test_a_device_is_written_as_it_is():
+    with pytest.raises(OSError, match="No space left"):
+        write_bytes(Path("/dev/full"), b"x" * 100_000)
+    assert not Path("/dev/.full.part").exists()
