@@ -8,7 +8,8 @@ import time
 from pathlib import Path
 from typing import Any
 
-from regard.inference.translator import WINDOW, Translator
+from regard.inference.lines import WINDOW
+from regard.inference.translator import Translator
 from regard.process import tune_process
 
 

@@ -39,7 +39,7 @@ def export(
 
         export_huggingface(model, out)
     elif to == "ctranslate2":
-        from regard.interop.ctranslate2 import export_ctranslate2
+        from regard.interop.ctranslate2_export import export_ctranslate2
 
         export_ctranslate2(model, out)
     elif to == "onnx":

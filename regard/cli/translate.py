@@ -97,7 +97,7 @@ def translate(
     if output_file is None:
         check_open("stdout", "name a file with --output, or redirect it to one")
     from regard.data.text.corpus import read_lines
-    from regard.inference.translator import WINDOW
+    from regard.inference.lines import WINDOW
     from regard.process import tune_process
 
     tune_process(threads)

@@ -17,7 +17,12 @@ Choose = Callable[[Tensor, Decoding], Tensor]
 
 def greedy_search(decoding: Decoding) -> list[list[Hypothesis]]:
     """One hypothesis for each sentence."""
-    return walk(decoding, lambda scores, _: best(scores, 1)[1].squeeze(1))
+    return walk(decoding, likeliest)
+
+
+def likeliest(scores: Tensor, _: Decoding) -> Tensor:
+    """The likeliest token (N,) of each row."""
+    return best(scores, 1)[1].squeeze(1)
 
 
 def walk(decoding: Decoding, choose: Choose, rows: int = 1) -> list[list[Hypothesis]]:

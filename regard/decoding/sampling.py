@@ -12,20 +12,26 @@ from torch import Tensor
 
 from regard.config.settings import SearchSettings
 from regard.decoding.decoding import Decoding
-from regard.decoding.greedy import walk
+from regard.decoding.greedy import Choose, walk
 from regard.decoding.hypothesis import Hypothesis
 
 
 def sample(decoding: Decoding) -> list[list[Hypothesis]]:
     """`n_best` independent draws for each sentence, in the order they were drawn."""
+    rows = decoding.request.settings.n_best
+    return walk(decoding, sampler(decoding, rows), rows)
+
+
+def sampler(decoding: Decoding, rows: int) -> Choose:
+    """The draws of `rows` paths for each sentence."""
     settings = decoding.request.settings
-    numbers = _uniform(decoding, settings.seed, settings.n_best)  # (B, rows, greatest length)
+    numbers = _uniform(decoding, settings.seed, rows)  # (B, rows, greatest length)
 
     def choose(logits: Tensor, decoding: Decoding) -> Tensor:
         chance = numbers[decoding.sentence, :, decoding.position].flatten()  # (N,)
         return draw(logits, chance, settings)
 
-    return walk(decoding, choose, settings.n_best)
+    return choose
 
 
 def draw(logits: Tensor, chance: Tensor, settings: SearchSettings) -> Tensor:

@@ -23,7 +23,7 @@ from regard.evaluation.scores import DEFAULT_METRICS, Scores, corpus_scores, mak
 
 if TYPE_CHECKING:
     from regard.config.settings import SearchSettings
-    from regard.evaluation.forced import Forced
+    from regard.evaluation.forced_references import Forced
     from regard.inference.translator import Translator
 
 Progress = Callable[[str, int, int], None]
@@ -190,7 +190,7 @@ def _check(
 
 
 def _check_backward(backward: Translator, gold: Sequence[GoldLinks] | None) -> None:
-    from regard.evaluation.forced import why_no_alignment
+    from regard.evaluation.forced_references import why_no_alignment
 
     if gold is None:
         raise ConfigError("a model of the other direction helps to align, and no gold alignments are given: give them.")
@@ -223,7 +223,7 @@ def _force(
     """The references as the model sees them, and why there are no links if gold ones were given in vain."""
     if translator is None or (gold is None and not likelihood):
         return [], None
-    from regard.evaluation.forced import force_references, why_no_alignment
+    from regard.evaluation.forced_references import force_references, why_no_alignment
 
     no_alignment = None if gold is None else why_no_alignment(translator.model)
     on_progress("reading the reference", 0, len(sources))

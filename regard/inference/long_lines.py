@@ -9,7 +9,9 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable
 
+from regard.config.settings import SearchSettings
 from regard.data.text.tokenizer import EOS, Token
+from regard.decoding.text_model import TextModel
 from regard.errors import LongLine
 
 Bound = Callable[[list[int], int, str], list[int]]
@@ -37,6 +39,11 @@ def refuse_line(ids: list[int], most: int, where: str) -> list[int]:
             f"{where}: {len(ids):,} pieces are more than search.max_source = {most}: shorten it, or raise the setting."
         )
     return ids
+
+
+def source_ids(model: TextModel, text: str, settings: SearchSettings) -> list[int]:
+    """The piece ids of one source line; more than `search.max_source` raise `LongLine`."""
+    return refuse_line(model.source_tokenizer.encode(text), settings.max_source, "the sentence")
 
 
 def cut_tokens(tokens: tuple[Token, ...], most: int) -> tuple[Token, ...]:

@@ -12,6 +12,7 @@ from torch import Tensor
 from regard.config.models import TransformerSettings
 from regard.data.text.tokenizer import BOS, PAD, Tokenizer
 from regard.errors import ModelFolderError
+from regard.models.contract import TransformerWeights
 from regard.storage.folder import JOINT, SOURCE, TARGET, Folder, read_folder
 
 EMBEDDINGS = ("embeddings.source.weight", "embeddings.target.weight", "embeddings.output_weight")
@@ -22,8 +23,17 @@ class Outgoing:
     """A Transformer that leaves; tied weights are there under each of their names."""
 
     folder: Folder
-    settings: TransformerSettings
-    tensors: Mapping[str, Tensor]
+    weights: TransformerWeights
+
+    @property
+    def settings(self) -> TransformerSettings:
+        """Sizes and options."""
+        return self.weights.settings
+
+    @property
+    def tensors(self) -> Mapping[str, Tensor]:
+        """The weights by name."""
+        return self.weights.tensors
 
     @property
     def joint(self) -> bool:
@@ -40,16 +50,14 @@ class Outgoing:
 def read_transformer(path: Path, door: str) -> Outgoing:
     """The Transformer of a model folder, or a line that says why it cannot go through this door."""
     folder = read_folder(path)
-    settings = folder.recipe.model
-    if folder.model_class is not None or not isinstance(settings, TransformerSettings):
-        kind = folder.model_class or settings.kind
+    weights = None if folder.model_class is not None else folder.model().transformer_weights()
+    if weights is None:
+        kind = folder.model_class or folder.recipe.model.kind
         raise ModelFolderError(
             f"{path}: holds a {kind} model, and {door} takes Transformers alone: export its word vectors with "
             "--to word2vec, or train a Transformer."
         )
-    # Building the model checks the weights, and its state_dict has tied ones under all of their names.
-    tensors = {name: tensor.detach() for name, tensor in folder.model().state_dict().items()}
-    return Outgoing(folder, settings, tensors)
+    return Outgoing(folder, weights)
 
 
 def start_id(settings: TransformerSettings) -> int:

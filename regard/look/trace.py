@@ -7,12 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 import torch
 from torch import Tensor
 
 from regard.data.text.tokenizer import BOS, Token, Tokenizer
+from regard.decoding.text_model import TextModel
+from regard.decoding.tree import BeamTree
 from regard.look.record import (
     About,
     Attended,
@@ -32,15 +34,38 @@ from regard.nn.attention.intervention import Intervention, Kind
 from regard.nn.attention.memory import Memory
 from regard.nn.attention.trace import Attention, Trace
 
-if TYPE_CHECKING:
-    from regard.decoding.tree import BeamTree
-    from regard.inference.caption import Caption
-    from regard.inference.translation import Translation
-    from regard.inference.translator import Translator
-
 MOST_DIMENSIONS, FEWEST_DIMENSIONS = 8, 2  # of a vector that are shown
 MOST_VALUES = 200_000  # numbers of weighted values in one record; many heads show fewer dimensions each
 MOST_SUMMARY = 64
+
+
+class Said(Protocol):
+    """A translation or a caption, as far as a record needs it."""
+
+    @property
+    def text(self) -> str: ...
+
+    @property
+    def tokens(self) -> Sequence[Token]: ...
+
+    @property
+    def score(self) -> float: ...
+
+    @property
+    def log_probability(self) -> float: ...
+
+    @property
+    def finished(self) -> bool: ...
+
+
+class Translated(Said, Protocol):
+    """A translation with its source."""
+
+    @property
+    def source(self) -> str: ...
+
+    @property
+    def source_tokens(self) -> Sequence[Token]: ...
 
 
 @dataclass(frozen=True)
@@ -79,8 +104,8 @@ def walk_along(
 
 
 def look_at(
-    translator: Translator,
-    translation: Translation,
+    text_model: TextModel,
+    translation: Translated,
     *,
     candidates: int = 5,
     forced: bool = False,
@@ -88,26 +113,26 @@ def look_at(
     intervention: Intervention | None = None,
     tree: BeamTree | None = None,
 ) -> Look:
-    """The record of a translation that the translator found, or was given."""
+    """The record of a translation that the model found, or was given."""
     source = torch.tensor([[token.id for token in translation.source_tokens]])
     target = [token.id for token in translation.tokens]
-    walk = walk_along(translator.model, source, torch.ones_like(source, dtype=torch.bool), target, intervention)
+    walk = walk_along(text_model.model, source, torch.ones_like(source, dtype=torch.bool), target, intervention)
     look = record(
         walk,
         translation,
-        model=translator.model,
-        tokenizer=translator.target_tokenizer,
-        name=translator.name,
-        source=side(translation.source, translation.source_tokens, translator.source_tokenizer),
+        model=text_model.model,
+        tokenizer=text_model.target_tokenizer,
+        name=text_model.name,
+        source=side(translation.source, translation.source_tokens, text_model.source_tokenizer),
         candidates=candidates,
     )
-    beam = None if tree is None else _beam(tree, target, translator.target_tokenizer)
+    beam = None if tree is None else _beam(tree, target, text_model.target_tokenizer)
     return look.model_copy(update={"forced": forced, "prefix": prefix, "intervention": intervention, "beam": beam})
 
 
 def record(
     walk: Walk,
-    said: Translation | Caption,
+    said: Said,
     *,
     model: Model,
     tokenizer: Tokenizer,

@@ -26,13 +26,14 @@ What every model keeps:
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from regard.config.models import TransformerSettings
 from regard.errors import NoAttention
 from regard.nn.attention.intervention import Intervention, Kind
 from regard.nn.attention.memory import Memory
@@ -112,6 +113,14 @@ class Output:
     extra_loss: Tensor | None = None  # a scalar that training adds to the loss per token
 
 
+@dataclass(frozen=True)
+class TransformerWeights:
+    """The weights of a Transformer in the layout of `models/transformer.py`; tied ones have each of their names."""
+
+    settings: TransformerSettings
+    tensors: Mapping[str, Tensor]
+
+
 class Predictor(nn.Module, ABC):
     """What training needs of a model, and all that a classifier is: hidden states of a batch, and logits of them."""
 
@@ -160,6 +169,10 @@ class Model(Predictor):
     def projection(self, columns: Tensor | None = None) -> Callable[[Tensor], Tensor]:
         """`project` for many steps: a model may do once here what depends on the columns alone."""
         return lambda hidden: self.project(hidden, columns)
+
+    def transformer_weights(self) -> TransformerWeights | None:
+        """What compiled engines and exports convert; None for a model that computes anything but a Transformer."""
+        return None
 
     def forward(self, batch: Batch, *, attention: bool = False, intervention: Intervention | None = None) -> Output:
         """All steps with the gold tokens as input; here step by step, where a model has nothing faster."""

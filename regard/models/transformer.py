@@ -39,7 +39,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from regard.config.models import TransformerSettings
-from regard.models.contract import Batch, Model, Output, State, Step
+from regard.models.contract import Batch, Model, Output, State, Step, TransformerWeights
 from regard.nn.attention.intervention import Intervention, Kind
 from regard.nn.attention.memory import Memory
 from regard.nn.attention.multihead import Heads, MultiHead, Seen
@@ -145,6 +145,7 @@ class Transformer(Model):
     def __init__(self, settings: TransformerSettings, source_vocabulary: int, target_vocabulary: int) -> None:
         super().__init__()
         size = settings.hidden_size
+        self.settings = settings
         self.vocabulary_size = target_vocabulary
         self.heads = settings.heads
         self.dropout = settings.dropout
@@ -164,6 +165,9 @@ class Transformer(Model):
             for parameter in self.parameters():
                 if parameter.dim() == 2:
                     parameter.mul_(QUIET)
+
+    def transformer_weights(self) -> TransformerWeights:
+        return TransformerWeights(self.settings, self.state_dict())
 
     # --- whole sentences ----------------------------------------------------------------------------------------------
 

@@ -16,6 +16,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
+from threading import Lock
 from typing import Any
 
 import torch
@@ -40,6 +41,7 @@ class Weights(ABC):
     def __init__(self) -> None:
         # by the place in memory; the weight is kept beside, so that nothing else can come to lie there
         self._packed: dict[tuple[int, torch.Size], tuple[Tensor, Any]] = {}
+        self._packing = Lock()
 
     def linear(self, inputs: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
         """x Wᵀ + b."""
@@ -48,7 +50,10 @@ class Weights(ABC):
         key = (weight.data_ptr(), weight.shape)
         found = self._packed.get(key)
         if found is None:
-            found = self._packed[key] = (weight, self._pack(weight, bias, inputs.size(0)))
+            with self._packing:  # threads that share the weights wait for one of them to pack
+                found = self._packed.get(key)
+                if found is None:
+                    found = self._packed[key] = (weight, self._pack(weight, bias, inputs.size(0)))
         return self._multiply(inputs, found[1], bias)
 
     @abstractmethod

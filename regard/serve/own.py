@@ -13,6 +13,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from regard.config.models import MODEL_SETTINGS
 from regard.errors import RegardError
+from regard.inference.streaming import StreamedPiece
 from regard.nn.attention.intervention import Edit, Intervention
 from regard.serve.errors import ApiError
 from regard.serve.image_models import ServedImageModel
@@ -20,7 +21,7 @@ from regard.serve.languages import UNKNOWN
 from regard.serve.libre import errors
 from regard.serve.models import ServedModel
 from regard.serve.service import Service
-from regard.serve.stream import Spoken, stream_text
+from regard.serve.stream import stream_text
 
 MOST_EDITS = 1000
 MOST_PLACES = 10_000  # of layers, heads, steps and positions, all counted from 0
@@ -267,11 +268,13 @@ def _looker(model: ServedModel, asked: LookRequest) -> Callable[[], bytes]:
     return look
 
 
-async def _first(spoken: AsyncGenerator[Spoken, None]) -> Spoken:
+async def _first(spoken: AsyncGenerator[StreamedPiece, None]) -> StreamedPiece:
     return await anext(spoken)
 
 
-async def _events(service: Service, first: Spoken, spoken: AsyncGenerator[Spoken, None]) -> AsyncIterator[str]:
+async def _events(
+    service: Service, first: StreamedPiece, spoken: AsyncGenerator[StreamedPiece, None]
+) -> AsyncIterator[str]:
     """The pieces as server-sent events."""
     try:
         async with asyncio.timeout(service.settings.max_seconds):
@@ -284,7 +287,7 @@ async def _events(service: Service, first: Spoken, spoken: AsyncGenerator[Spoken
         await spoken.aclose()
 
 
-def _event_of(spoken: Spoken) -> str:
+def _event_of(spoken: StreamedPiece) -> str:
     if spoken.ended:
         return _event("done", {"text": spoken.text, "score": spoken.score})
     return _event("token", {"piece": spoken.piece, "text": spoken.text, "probability": spoken.probability})

@@ -12,7 +12,7 @@ from regard.config.recipes import load_recipe, with_overrides
 from regard.config.settings import Recipe
 from regard.data.text.vectors import read_vectors
 from regard.errors import ConfigError, ContractError, ModelFolderError
-from regard.evaluation.forced import why_no_alignment
+from regard.evaluation.forced_references import why_no_alignment
 from regard.models import build_model
 from regard.models.contract import MakeModel, Model, Predictor
 from regard.storage.folder import Folder, holds_model, load_tensors, read_folder

@@ -14,7 +14,7 @@ import regard
 from regard.cli import main
 from regard.config.recipes import check_recipe
 from regard.data.text.tokenizer import EOS, UNK
-from regard.decoding.engines.ctranslate2 import vocabulary_map
+from regard.decoding.engines.ctranslate2 import CTranslate2Engine, vocabulary_map
 from regard.decoding.shortlist import Shortlist, shortlist_folder
 from regard.errors import ConfigError
 from regard.inference.translation import Translation
@@ -145,20 +145,51 @@ def test_a_sentence_longer_than_its_positions_comes_from_our_own_search(
     assert not found[0].token_log_probabilities
 
 
+def test_a_long_sentence_is_not_cut(translator: Translator):
+    line = MANY[0]
+    while len(translator.source_tokenizer.encode(line)) <= 1030:  # more than CTranslate2 reads by default
+        line = f"{line} {line}"
+    bound = {"beam": 1, "max_source": 9999, "max_length_ratio": 1e-9, "max_length_extra": 5}
+    (theirs,) = translator.translate([line], search={**THEIRS, **bound})
+    assert not theirs.token_log_probabilities
+    (ours,) = translator.translate([line], search=bound)
+    assert theirs.log_probability == pytest.approx(ours.log_probability, abs=0.02)
+
+
+@pytest.mark.parametrize("changes", [{}, {"shortlist": True}, {"int8": True}, {"max_length_ratio": 0.2}])
+def test_a_stream_says_what_its_greedy_search_finds(translator: Translator, changes: dict[str, Any]):
+    for line in LINES[:4]:
+        engine = {} if changes.get("shortlist") else THEIRS  # a stream with a shortlist is our own
+        (found,) = translator.translate([line], search={**engine, **changes, "beam": 1})
+        pieces = list(translator.stream(line, search={**THEIRS, **changes}))
+        piece = translator.target_tokenizer.piece
+        assert [each.piece for each in pieces] == [piece(token.id) for token in found.tokens]
+        assert [each.ended for each in pieces] == [False] * (len(pieces) - 1) + [True]
+        assert pieces[-1].text == found.text
+        assert pieces[-1].score == pytest.approx(found.score, abs=1e-4)
+
+
+def test_a_stream_may_be_left_early(translator: Translator):
+    stream = translator.stream(LINES[0], search=THEIRS)
+    next(stream)
+    stream.close()  # type: ignore[attr-defined]
+    assert translator.translate(LINES[:1], search=THEIRS)
+
+
 def test_threads_may_share_it(translator: Translator):
     alone = [each.text for each in translator.translate(MANY[:20], search=THEIRS)]
     with ThreadPoolExecutor(4) as pool:
         found = list(pool.map(lambda _: translator.translate(MANY[:20], search=THEIRS), range(8)))
     assert all([each.text for each in texts] == alone for texts in found)
-    assert len(translator._ctranslate2) == 1
+    assert len(translator._engines.made.keys()) == 1
 
 
 def test_the_command_uses_it(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     source, out = tmp_path / "in", tmp_path / "out"
     source.write_text("\n".join(LINES) + "\n", "utf-8")
     made = []
-    original = Translator._ctranslate2_search
-    monkeypatch.setattr(Translator, "_ctranslate2_search", lambda *given: made.append(1) or original(*given))
+    original = CTranslate2Engine.search
+    monkeypatch.setattr(CTranslate2Engine, "search", lambda *given: made.append(1) or original(*given))
     assert main(["translate", str(folder), "-i", str(source), "-o", str(out), "--engine", "ctranslate2"]) == 0
     assert made
     theirs = [each.text for each in regard.load(folder).translate(LINES, search=THEIRS)]

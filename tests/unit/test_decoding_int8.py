@@ -1,6 +1,10 @@
 """Translating in integers of eight bits: close to the exact search, made once, refused where it cannot be."""
 
+import time
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -9,10 +13,11 @@ import regard
 from regard.cli.app import main
 from regard.config.recipes import check_recipe
 from regard.data.text.tokenizer import Tokenizer
+from regard.decoding.engines.choice import Engines
 from regard.errors import ConfigError
 from regard.inference.translator import Translator
 from regard.models import build_model
-from regard.nn.linear import INT8_ENGINES
+from regard.nn.linear import INT8_ENGINES, Int8Weights
 
 pytestmark = [
     pytest.mark.skipif(
@@ -45,6 +50,13 @@ def translator_of(kind: str) -> Translator:
     return Translator(build_model(recipe.model, tokenizer.size, tokenizer.size), recipe, tokenizer, tokenizer)
 
 
+def kept_weights(translator: Translator) -> dict[Any, Any]:
+    def missing() -> Int8Weights:
+        raise AssertionError("there are none")
+
+    return dict(translator._engines.made.get("int8", missing)._packed)
+
+
 @pytest.mark.parametrize("kind", SIZES)
 @pytest.mark.parametrize("beam", [1, 4])
 def test_given_words_are_about_as_likely(kind: str, beam: int):
@@ -59,8 +71,7 @@ def test_given_words_are_about_as_likely(kind: str, beam: int):
         ]
 
     exact, rounded = likelihoods(), likelihoods(int8=True)
-    assert translator._int8 is not None
-    assert translator._int8._packed
+    assert kept_weights(translator)
     assert exact != rounded
     assert exact == pytest.approx(rounded, rel=0.1)
     assert likelihoods() == exact  # nothing of it stays
@@ -69,10 +80,26 @@ def test_given_words_are_about_as_likely(kind: str, beam: int):
 def test_weights_are_made_once():
     translator = translator_of("transformer")
     translator.translate(LINES, search={"int8": True})
-    assert translator._int8 is not None
-    kept = dict(translator._int8._packed)
+    kept = kept_weights(translator)
+    assert kept
     translator.translate(LINES[:2], search={"int8": True})
-    assert translator._int8._packed == kept
+    assert kept_weights(translator) == kept
+
+
+def test_threads_pack_a_weight_once(monkeypatch: pytest.MonkeyPatch):
+    translator = translator_of("transformer")
+    packed = []
+    original = Int8Weights._pack
+
+    def pack(self: Int8Weights, weight: torch.Tensor, bias: torch.Tensor | None, rows: int) -> Any:
+        packed.append(weight.data_ptr())
+        time.sleep(0.01)
+        return original(self, weight, bias, rows)
+
+    monkeypatch.setattr(Int8Weights, "_pack", pack)
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(lambda _: translator.translate(LINES, search={"int8": True, "beam": 1}), range(4)))
+    assert len(packed) == len(set(packed)) > 0
 
 
 def test_the_command_has_it(tmp_path: Path):
@@ -87,8 +114,8 @@ def test_the_command_has_it(tmp_path: Path):
     assert found == [each.text for each in expected]
 
 
-def test_another_device_is_refused(monkeypatch: pytest.MonkeyPatch):
+def test_another_device_is_refused():
     translator = translator_of("luong")
-    monkeypatch.setattr(translator, "device", torch.device("meta"))
+    elsewhere = Engines(replace(translator._model, device=torch.device("meta")))
     with pytest.raises(ConfigError, match="int8 = true: is for processors, not for meta"):
-        translator._int8_weights()
+        elsewhere.prepare(translator.search_settings({"int8": True}))

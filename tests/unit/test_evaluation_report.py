@@ -14,7 +14,7 @@ from regard.data.text.overlap import fingerprint
 from regard.data.text.tokenizer import Tokenizer
 from regard.errors import ConfigError, DataError, NoAttention
 from regard.evaluation.alignment import GoldLinks
-from regard.evaluation.forced import force_references, why_no_alignment
+from regard.evaluation.forced_references import force_references, why_no_alignment
 from regard.evaluation.report import evaluate
 from regard.evaluation.text_report import render
 from regard.inference.translator import Translator
@@ -155,7 +155,7 @@ def test_many_batches_keep_the_order_of_the_pairs(monkeypatch):
     translator = make_translator()
     tokenizers = (translator.source_tokenizer, translator.target_tokenizer)
     together = force_references(translator.model, tokenizers, SOURCES, SOURCES, readings=True)
-    monkeypatch.setattr("regard.evaluation.forced.TOKENS_TOGETHER", 1)
+    monkeypatch.setattr("regard.evaluation.forced_references.TOKENS_TOGETHER", 1)
     seen = []
     alone = force_references(translator.model, tokenizers, SOURCES, SOURCES, readings=True, on_progress=seen.append)
     assert seen == [2, 3, 4]  # the blank pair needs no model

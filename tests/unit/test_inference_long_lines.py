@@ -12,7 +12,6 @@ from regard.data.text.tokenizer import EOS
 from regard.errors import LongLine
 from regard.inference.long_lines import LongLineWarning
 from regard.inference.translator import Translator
-from regard.serve.stream import stream_sentence
 
 LONG = "house " * 20_000
 CUT = r"^line 2: 20,00\d pieces, cut to search\.max_source = 1024\.$"
@@ -74,7 +73,7 @@ def test_scoring_names_the_pair_and_the_side(translator: Translator):
         lambda translator: translator.look(LONG),
         lambda translator: translator.force(LONG, "a"),
         lambda translator: list(translator.translate_unordered(["a", LONG])),
-        lambda translator: list(stream_sentence(translator, LONG)),
+        lambda translator: list(translator.stream(LONG)),
     ],
 )
 def test_alone_it_is_refused(translator: Translator, ask):

@@ -102,7 +102,7 @@ def test_it_works_after_a_fork(folder: Path, engine: str):
             large = torch.rand(512, 512).exp().sum() if translator.translate("a tree") else None
             return large is not None and texts(translator, engine=engine) == expected
 
-        with translator._making:  # as another thread of the parent may
+        with translator._engines.made._lock:  # as another thread of the parent may
             assert in_fork(work)
         assert texts(translator, engine=engine) == expected
     finally:

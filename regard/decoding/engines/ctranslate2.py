@@ -1,37 +1,35 @@
-"""Search by CTranslate2: the same translations of a Transformer, quicker, above all in eight bits.
+"""CTranslate2 as an engine: the same translations of a Transformer, faster, above all in int8.
 
-Its beam search keeps and ends hypotheses by the rules of `beam.py`, but for the penalty of length, which it has as
-log P / |Y|^exponent. So it is asked for as many as it keeps, by the exponent that comes closest, and GNMT's score puts
-them in order here. It gives no attention, candidates or probabilities of
-single tokens. Probabilities are those among the pieces that can be said, so without the little that <pad> and <s> have.
+Its beam search follows `beam.py` except for the length penalty, which is log P / |Y|^exponent. So it returns its whole
+beam, by the exponent that comes closest, and GNMT's score sorts it here. It gives no attention, no candidates and no
+token probabilities. Its softmax leaves out <pad> and <s>.
 
-One sentence is never shared between threads, groups of sentences are: that was quickest in every case measured.
+One sentence is never split between threads, batches are: that was fastest in every case measured.
 """
 
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import closing
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-import torch
-from torch import Tensor
-
 from regard import processor
-from regard.config.models import TransformerSettings
 from regard.config.settings import SearchSettings
 from regard.data.text.tokenizer import EOS, Tokenizer
+from regard.decoding.engines.ctranslate2_spec import MAX_POSITIONS, import_ctranslate2, transformer_spec
+from regard.decoding.engines.engine import Extras, OnceMade, Sentence
 from regard.decoding.hypothesis import Hypothesis
 from regard.decoding.penalties import length_penalty
 from regard.decoding.shortlist import Shortlist
-from regard.errors import ConfigError
-from regard.interop.ctranslate2 import MAX_POSITIONS, import_ctranslate2, transformer_spec
-from regard.models.contract import Model
-from regard.models.transformer import Transformer
+from regard.decoding.stream import StreamedToken
+from regard.decoding.text_model import TextModel
+from regard.models.contract import TransformerWeights
 
 ROWS = 96
-"""Hypotheses that are searched together: among the quickest, greedy or beam, with a shortlist or without."""
+"""Hypotheses in a batch: among the fastest sizes, greedy or beam, with a shortlist or without."""
 
 CANNOT = {
     "sample": "draw at random",
@@ -39,16 +37,68 @@ CANNOT = {
     "min_length_ratio": "keep a least length for each sentence",
     "no_repeat_ngram": "block n-grams as Regard does",
 }
-"""What settings ask for unless they are 0, and CTranslate2 does not do, or does otherwise."""
+"""Settings that CTranslate2 does not have, or has with another meaning, unless they are 0."""
 
 
-class CTranslate2Search:
+class CTranslate2Engine:
+    """Searches with a copy of the model inside CTranslate2, one for each kind of weights."""
+
+    def __init__(self, model: TextModel, made: OnceMade) -> None:
+        self._model = model
+        self._made = made
+
+    def why_not(self, settings: SearchSettings) -> str | None:
+        if not self._is_transformer:
+            return "it takes one Transformer alone"
+        if self._model.device.type != "cpu":
+            return f"it is for processors here, not for {self._model.device}"
+        wanted = next((name for name in CANNOT if getattr(settings, name)), None)
+        return None if wanted is None else f"it cannot {CANNOT[wanted]} (search.{wanted})"
+
+    def prepare(self, settings: SearchSettings) -> None:
+        self._copy(settings)
+
+    def takes(self, sentence: Sentence, extras: Extras, settings: SearchSettings) -> bool:
+        longest = max(len(sentence.ids), greatest_length(sentence.ids, settings))
+        return not extras and not sentence.prefix and longest <= MAX_POSITIONS
+
+    def search(
+        self, sentences: Sequence[Sentence], settings: SearchSettings, extras: Extras
+    ) -> Iterator[tuple[int, list[Hypothesis]]]:
+        return self._copy(settings).search([sentence.ids for sentence in sentences], settings)
+
+    def streams(self, settings: SearchSettings) -> bool:
+        return not settings.shortlist  # with a vocabulary map it calls a token by its place among the candidates
+
+    def stream(self, sentence: Sentence, settings: SearchSettings) -> Iterator[StreamedToken]:
+        return self._copy(settings).stream(sentence.ids, settings)
+
+    @cached_property
+    def _is_transformer(self) -> bool:
+        return self._model.model.transformer_weights() is not None
+
+    def _copy(self, settings: SearchSettings) -> CTranslate2Model:
+        def make() -> CTranslate2Model:
+            weights = self._model.model.transformer_weights()
+            assert weights is not None  # `why_not` says so before
+            return CTranslate2Model(
+                weights,
+                self._model.source_tokenizer,
+                self._model.target_tokenizer,
+                threads=self._model.threads,
+                int8=settings.int8,
+                shortlist=self._model.shortlist_for(settings),
+            )
+
+        return self._made.get(("ctranslate2", settings.int8, settings.shortlist), make)
+
+
+class CTranslate2Model:
     """A Transformer inside CTranslate2. Any number of threads may search with it at once."""
 
     def __init__(
         self,
-        settings: TransformerSettings,
-        tensors: Mapping[str, Tensor],
+        weights: TransformerWeights,
         source: Tokenizer,
         target: Tokenizer,
         *,
@@ -58,7 +108,7 @@ class CTranslate2Search:
     ) -> None:
         ctranslate2 = import_ctranslate2()
         processor.use("ctranslate2", 'search.engine = "ctranslate2"', 'use search.engine = "torch"')
-        spec = transformer_spec(settings, tensors, source, target)
+        spec = transformer_spec(weights, source, target)
         with tempfile.TemporaryDirectory(prefix="regard-") as folder:
             spec.save(folder)
             if shortlist is not None:
@@ -70,7 +120,7 @@ class CTranslate2Search:
         self._pieces = [source.piece(number) for number in range(source.size)]
         self._numbers = {target.piece(number): number for number in range(target.size)}
 
-    def __call__(
+    def search(
         self, sentences: Sequence[Sequence[int]], settings: SearchSettings
     ) -> Iterator[tuple[int, list[Hypothesis]]]:
         """Place and hypotheses of each sentence of source ids, the best first, as they get done."""
@@ -111,6 +161,28 @@ class CTranslate2Search:
         )
         return results
 
+    def stream(self, sentence: Sequence[int], settings: SearchSettings) -> Iterator[StreamedToken]:
+        """The tokens of greedy search as they are found."""
+        greatest = greatest_length(sentence, settings)
+        steps = self._translator.generate_tokens(
+            [self._pieces[number] for number in sentence],
+            min_decoding_length=0,
+            max_decoding_length=greatest,
+            max_input_length=0,
+            use_vmap=self._uses_map,
+            return_log_prob=True,
+        )
+        total = 0.0
+        with closing(steps):  # whoever stops listening stops the search
+            for count, step in enumerate(steps, 1):
+                total += step.log_prob
+                yield StreamedToken(
+                    id=self._numbers[step.token],
+                    log_probability=step.log_prob,
+                    score=total / length_penalty(float(count), settings.length_penalty),
+                    ended=step.is_last,
+                )
+
     def _hypotheses(
         self, result: Any, sentence: Sequence[int], longest: Sequence[int], settings: SearchSettings
     ) -> list[Hypothesis]:
@@ -144,26 +216,6 @@ def exponent(length: int, alpha: float) -> float:
 def greatest_length(sentence: Sequence[int], settings: SearchSettings) -> int:
     """The tokens that its translation may have, as in `constraints.py`."""
     return int(settings.max_length_ratio * len(sentence)) + settings.max_length_extra
-
-
-def fits(sentence: Sequence[int], settings: SearchSettings) -> bool:
-    """Whether CTranslate2 has positions enough for a sentence and its translation."""
-    return max(len(sentence), greatest_length(sentence, settings)) <= MAX_POSITIONS
-
-
-def check_possible(model: Model, device: torch.device, settings: SearchSettings) -> None:
-    """Raise with one line if CTranslate2 cannot search with this model by these settings."""
-    why = None
-    if not isinstance(model, Transformer):
-        why = "it takes one Transformer alone"
-    elif device.type != "cpu":
-        why = f"it is for processors here, not for {device}"
-    else:
-        wanted = [name for name in CANNOT if getattr(settings, name)]
-        if wanted:
-            why = f"it cannot {CANNOT[wanted[0]]} (search.{wanted[0]})"
-    if why is not None:
-        raise ConfigError(f'search.engine = "ctranslate2": {why}: use search.engine = "torch".')
 
 
 def vocabulary_map(shortlist: Shortlist, source: Tokenizer, target: Tokenizer) -> str:

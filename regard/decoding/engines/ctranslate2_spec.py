@@ -1,40 +1,21 @@
-"""A Transformer as a CTranslate2 model, which takes every option of ours; it has no tokenizer of its own."""
+"""A Transformer in CTranslate2's format, which has every option of ours; it has no tokenizer of its own."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from regard import __version__
-from regard.config.models import TransformerSettings
 from regard.data.text.pieces import SPECIAL_PIECES
 from regard.data.text.tokenizer import BOS, PAD, Tokenizer
 from regard.errors import ConfigError
-from regard.interop.outgoing import pieces, read_transformer, start_id
+from regard.models.contract import TransformerWeights
 from regard.models.transformer import position_table
-from regard.storage.files import new_folder, write_bytes
-from regard.storage.folder import CARD
 
 ACTIVATIONS = {"relu": "RELU", "silu": "SWISH", "gelu": "GELU"}
 MAX_POSITIONS = 2048
 NEVER = -1e4  # the output bias of <pad> and <s>, which our search forbids
-
-
-def export_ctranslate2(path: Path, out: Path) -> None:
-    """Write a folder that `ctranslate2.Translator` loads, with the tokenizer beside it."""
-    import_ctranslate2()
-    model = read_transformer(path, "ctranslate2")
-    folder = model.folder
-    spec = transformer_spec(model.settings, model.tensors, folder.source_tokenizer, folder.target_tokenizer)
-    with new_folder(out) as new:
-        spec.save(str(new))
-        for name, content in model.tokenizer_files().items():
-            write_bytes(new / name, content.encode())
-        write_bytes(new / CARD, _card(path, list(model.tokenizer_files())).encode())
 
 
 def import_ctranslate2() -> Any:
@@ -46,10 +27,9 @@ def import_ctranslate2() -> Any:
     return ctranslate2
 
 
-def transformer_spec(
-    settings: TransformerSettings, tensors: Mapping[str, Tensor], source: Tokenizer, target: Tokenizer
-) -> Any:
-    """A Transformer as CTranslate2 describes it, ready to be saved; tied weights have each of their names."""
+def transformer_spec(weights: TransformerWeights, source: Tokenizer, target: Tokenizer) -> Any:
+    """A Transformer as CTranslate2 describes it, ready to be saved."""
+    settings, tensors = weights.settings, weights.tensors
     specs = import_ctranslate2().specs
     layer = max(0, settings.decoder_layers - 2) if settings.alignment_layer is None else settings.alignment_layer
     spec = specs.TransformerSpec.from_config(
@@ -74,9 +54,9 @@ def transformer_spec(
     bias = tensors.get("embeddings.output_bias", torch.zeros(weight.size(0))).clone()
     bias[[PAD, BOS]] = NEVER
     spec.decoder.projection.weight, spec.decoder.projection.bias = _array(weight), _array(bias)
-    spec.register_source_vocabulary(pieces(source))
-    spec.register_target_vocabulary(pieces(target))
-    spec.config.decoder_start_token = SPECIAL_PIECES[start_id(settings)]
+    spec.register_source_vocabulary([source.piece(number) for number in range(source.size)])
+    spec.register_target_vocabulary([target.piece(number) for number in range(target.size)])
+    spec.config.decoder_start_token = SPECIAL_PIECES[PAD if settings.start_token == "pad" else BOS]
     spec.config.layer_norm_epsilon = 1e-5
     spec.validate()
     return spec
@@ -110,25 +90,3 @@ def _norm(spec: Any, tensors: Any, name: str) -> None:
 
 def _array(tensor: Tensor) -> Any:
     return tensor.detach().float().contiguous().numpy()
-
-
-def _card(path: Path, files: list[str]) -> str:
-    return f"""# {path.resolve().name}
-
-A Transformer trained with Regard, written for CTranslate2 by Regard {__version__}. A source sentence is the pieces of
-Regard's tokenizer, `</s>` at its end included.
-
-```python
-import ctranslate2
-from regard.data.text.tokenizer import Tokenizer
-
-source, target = Tokenizer.load("{files[0]}"), Tokenizer.load("{files[-1]}")
-numbers = {{target.piece(number): number for number in range(target.size)}}
-pieces = [source.piece(number) for number in source.encode("…")]
-result = ctranslate2.Translator(".").translate_batch([pieces], beam_size=5)[0]
-print(target.decode(numbers[piece] for piece in result.hypotheses[0]))
-```
-
-Beam search here divides by the length to the power of `length_penalty`, Regard by GNMT's penalty, so that of beams
-of nearly the same score another may win. A sentence may have {MAX_POSITIONS} pieces.
-"""

@@ -1,0 +1,93 @@
+"""The choice of the engine that searches: the only place where `search.engine` is read."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+
+from regard.config.settings import SearchSettings
+from regard.data.text.tokenizer import UNK
+from regard.decoding.engines.ctranslate2 import CTranslate2Engine
+from regard.decoding.engines.engine import Engine, Extras, OnceMade, Sentence
+from regard.decoding.engines.torch import TorchEngine
+from regard.decoding.hypothesis import Hypothesis
+from regard.decoding.stream import StreamedToken
+from regard.decoding.text_model import TextModel
+from regard.errors import ConfigError
+from regard.process import leave_parents_threads
+
+ENGINES: dict[str, Callable[[TextModel, OnceMade], Engine]] = {
+    "torch": TorchEngine,
+    "ctranslate2": CTranslate2Engine,
+}
+NOTHING = Extras()
+
+
+class Engines:
+    """The engines of one model. A sentence or extra that the chosen one cannot do goes to torch.
+
+    Weights are made when they are first needed; a model whose weights change afterwards needs new engines.
+    """
+
+    def __init__(self, model: TextModel) -> None:
+        self.made = OnceMade()
+        self._assemble(model)
+
+    def _assemble(self, model: TextModel) -> None:
+        self.model = model
+        self._engines = {name: make(model, self.made) for name, make in ENGINES.items()}
+        self._torch = self._engines["torch"]
+        self._process = os.getpid()
+
+    def after_fork(self) -> None:
+        """In a forked process, leave what belongs to the parent's threads; everywhere else do nothing."""
+        if self._process != os.getpid():
+            self.made.abandon()
+            leave_parents_threads()
+            self._assemble(replace(self.model, threads=1))
+
+    def search(
+        self, sentences: Sequence[Sentence], settings: SearchSettings, extras: Extras = NOTHING
+    ) -> Iterator[tuple[int, list[Hypothesis]]]:
+        """Place and hypotheses of each sentence, the best first, as they get done."""
+        self.after_fork()
+        engine = self._chosen(settings)
+        rest = range(len(sentences))
+        if engine is not self._torch:
+            own = [place for place in rest if engine.takes(sentences[place], extras, settings)]
+            unknown = self.model.replaces_unknown(settings)
+            done = set()
+            for number, hypotheses in engine.search([sentences[place] for place in own], settings, extras):
+                if unknown and any(UNK in each.ids for each in hypotheses):
+                    continue  # a compiled engine cannot say what <unk> attended to
+                done.add(own[number])
+                yield own[number], hypotheses
+            left = [place for place in rest if place not in done]
+        else:
+            left = list(rest)
+        for number, hypotheses in self._torch.search([sentences[place] for place in left], settings, extras):
+            yield left[number], hypotheses
+
+    def stream(self, sentence: Sentence, settings: SearchSettings) -> Iterator[StreamedToken]:
+        """The tokens of one translation, as they are found."""
+        self.after_fork()
+        engine = self._chosen(settings)
+        possible = engine.streams(settings) and engine.takes(sentence, NOTHING, settings)
+        if not possible or (engine is not self._torch and self.model.replaces_unknown(settings)):
+            engine = self._torch
+        return engine.stream(sentence, settings)
+
+    def prepare(self, settings: SearchSettings) -> None:
+        """Make the weights that the settings ask for; raise if an engine cannot search by them."""
+        self.after_fork()
+        self._torch.prepare(settings)
+        self._chosen(settings)
+
+    def _chosen(self, settings: SearchSettings) -> Engine:
+        engine = self._engines[settings.engine]
+        why = engine.why_not(settings)
+        if why is not None:
+            raise ConfigError(f'search.engine = "{settings.engine}": {why}: use search.engine = "torch".')
+        engine.prepare(settings)
+        return engine

@@ -1,0 +1,109 @@
+"""Our own search as an engine: every model, every setting, attention, candidates and interventions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from torch import Tensor
+
+from regard.config.settings import SearchSettings
+from regard.data.text.batches import source_batch
+from regard.data.text.tokenizer import BOS, EOS, PAD, UNK
+from regard.decoding import search
+from regard.decoding.decoding import Request
+from regard.decoding.engines.engine import Extras, OnceMade, Sentence
+from regard.decoding.hypothesis import Hypothesis
+from regard.decoding.stream import StreamedToken, stream_tokens
+from regard.decoding.text_model import TextModel
+from regard.errors import ConfigError
+from regard.nn.linear import Int8Weights, Weights
+
+
+class TorchEngine:
+    """Searches with the model itself."""
+
+    def __init__(self, model: TextModel, made: OnceMade) -> None:
+        self._model = model
+        self._made = made
+
+    def why_not(self, settings: SearchSettings) -> str | None:
+        return None
+
+    def prepare(self, settings: SearchSettings) -> None:
+        self._model.shortlist_for(settings)
+        self._weights(settings)
+
+    def takes(self, sentence: Sentence, extras: Extras, settings: SearchSettings) -> bool:
+        return True
+
+    def search(
+        self, sentences: Sequence[Sentence], settings: SearchSettings, extras: Extras
+    ) -> Iterator[tuple[int, list[Hypothesis]]]:
+        # the longest first: too little memory shows at once
+        order = sorted(range(len(sentences)), key=lambda place: len(sentences[place].ids), reverse=True)
+        while order:
+            count = max(1, settings.batch_tokens // len(sentences[order[0]].ids))
+            places, order = order[:count], order[count:]
+            yield from zip(places, self._batch([sentences[place] for place in places], settings, extras), strict=True)
+
+    def streams(self, settings: SearchSettings) -> bool:
+        return True
+
+    def stream(self, sentence: Sentence, settings: SearchSettings) -> Iterator[StreamedToken]:
+        source, mask, prefix = self._tensors([sentence])
+        shortlist = self._model.shortlist_for(settings)
+        request = Request(
+            settings,
+            bos=BOS,
+            eos=EOS,
+            pad=PAD,
+            unk=self._unk(settings),
+            prefix=prefix,
+            indices=[sentence.number],
+            columns=None if shortlist is None else shortlist.columns(source, prefix),
+        )
+        return stream_tokens(self._model.model, source, mask, request, self._weights(settings))
+
+    def _batch(
+        self, sentences: Sequence[Sentence], settings: SearchSettings, extras: Extras
+    ) -> Sequence[list[Hypothesis]]:
+        source, mask, prefix = self._tensors(sentences)
+        return search(
+            self._model.model,
+            source,
+            mask,
+            settings,
+            prefix=prefix,
+            attention=extras.attention,
+            candidates=extras.candidates,
+            intervention=extras.intervention,
+            indices=[sentence.number for sentence in sentences],
+            pad=PAD,
+            bos=BOS,
+            eos=EOS,
+            unk=self._unk(settings),
+            tree=extras.tree,
+            shortlist=self._model.shortlist_for(settings),
+            weights=self._weights(settings),
+        )
+
+    def _tensors(self, sentences: Sequence[Sentence]) -> tuple[Tensor, Tensor, Tensor | None]:
+        device = self._model.device
+        source, mask = source_batch([sentence.ids for sentence in sentences])
+        prefix = None
+        if any(sentence.prefix for sentence in sentences):
+            prefix = source_batch([sentence.prefix for sentence in sentences])[0].to(device)
+        return source.to(device), mask.to(device), prefix
+
+    def _unk(self, settings: SearchSettings) -> int | None:
+        return UNK if self._model.replaces_unknown(settings) else None
+
+    def _weights(self, settings: SearchSettings) -> Weights | None:
+        """The int8 weights, if the settings ask for them; others are packed for each search."""
+        if not settings.int8:
+            return None
+        if self._model.device.type != "cpu":
+            raise ConfigError(
+                f"search.int8 = true: is for processors, not for {self._model.device}: translate without."
+            )
+        return self._made.get("int8", Int8Weights)

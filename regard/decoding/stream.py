@@ -1,0 +1,63 @@
+"""The tokens of one translation as they are found: greedy search or one sample, a step at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from regard.decoding.decoding import Decoding, Request
+from regard.decoding.greedy import likeliest
+from regard.decoding.penalties import length_penalty
+from regard.decoding.sampling import sampler
+from regard.models.contract import Model
+from regard.nn.linear import PackedWeights, Weights, multiplying_with
+
+
+@dataclass(frozen=True)
+class StreamedToken:
+    """The next token of a translation."""
+
+    id: int
+    log_probability: float
+    score: float  # of the tokens so far, penalised for length and coverage
+    ended: bool  # the last one: EOS, or the greatest length is reached
+    attended: int | None = None  # the source position most attended to, if the request asks for it
+
+
+def stream_tokens(
+    model: Model, source: Tensor, source_mask: Tensor, request: Request, weights: Weights | None = None
+) -> Iterator[StreamedToken]:
+    """The tokens of the one sentence (1, S), those of `search` with a beam of 1 or with its first sample."""
+    settings, weights = request.settings, weights or PackedWeights()
+    with _searching(weights):
+        decoding = Decoding(model, source, source_mask, request)
+        choose = sampler(decoding, rows=1) if settings.sample else likeliest
+    total, ended = 0.0, False
+    while not ended:
+        with _searching(weights):  # not around the yield, where other code runs
+            scores = decoding.step()
+            token = choose(scores, decoding)  # (1,)
+            chosen = scores[0, token]  # (1,)
+            ended = int(token) == request.eos or int(decoding.limits.greatest) <= decoding.position + 1
+            row = torch.zeros_like(token)
+            penalty = float(decoding.coverage_penalty(row, row))
+            attended = int(decoding.record.attended.at(decoding.position, 0)) if len(decoding.record.attended) else None
+            decoding.advance(row, token, chosen, torch.zeros_like(token, dtype=torch.bool))
+        total += float(chosen)
+        yield StreamedToken(
+            id=int(token if decoding.columns is None else decoding.columns[token]),
+            log_probability=float(chosen),
+            score=total / length_penalty(float(decoding.position), settings.length_penalty) + penalty,
+            ended=ended,
+            attended=attended,
+        )
+
+
+@contextmanager
+def _searching(weights: Weights) -> Iterator[None]:
+    with torch.inference_mode(), multiplying_with(weights):
+        yield

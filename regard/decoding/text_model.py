@@ -1,0 +1,41 @@
+"""A model of text with what it needs to read and write."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import torch
+
+from regard.config.settings import SearchSettings
+from regard.data.text.tokenizer import Tokenizer
+from regard.decoding.shortlist import Shortlist
+from regard.errors import ConfigError
+from regard.models.contract import Model
+
+
+@dataclass(frozen=True)
+class TextModel:
+    """A model with its tokenizers; engines are made from it."""
+
+    model: Model
+    source_tokenizer: Tokenizer
+    target_tokenizer: Tokenizer
+    device: torch.device
+    name: str = ""
+    shortlist: Shortlist | None = None
+    threads: int = field(default_factory=torch.get_num_threads)  # for engines with threads of their own
+
+    def shortlist_for(self, settings: SearchSettings) -> Shortlist | None:
+        """The shortlist, if the settings ask for it."""
+        if not settings.shortlist:
+            return None
+        if self.shortlist is None:
+            raise ConfigError(
+                f"{self.name}: this model has no shortlist: make one with `regard shortlist MODEL`, "
+                "or translate without (search.shortlist = false)."
+            )
+        return self.shortlist
+
+    def replaces_unknown(self, settings: SearchSettings) -> bool:
+        """Whether a search must say what each <unk> attended to."""
+        return settings.replace_unknown and self.target_tokenizer.says_unknown

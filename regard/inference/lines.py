@@ -1,0 +1,84 @@
+"""Lines of text into translations, a window of lines at a time."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from regard.config.settings import SearchSettings
+from regard.decoding.engines.choice import Engines
+from regard.decoding.engines.engine import Extras, Sentence
+from regard.decoding.text_model import TextModel
+from regard.errors import ConfigError
+from regard.inference.long_lines import Bound, cut_line
+from regard.inference.results import Results
+from regard.inference.translation import Translation
+
+WINDOW = 1024
+"""Lines that are read ahead and sorted by length, so that a batch holds sentences of similar length."""
+
+Line = tuple[int, str, str]
+"""The number of a line in the stream, its text, and the prefix of its translation."""
+
+
+@dataclass(frozen=True)
+class Lines:
+    """Translates lines with the engines of one model."""
+
+    model: TextModel
+    engines: Engines
+    results: Results
+
+    def in_order(
+        self,
+        lines: Iterable[str],
+        prefixes: Iterable[str] | None,
+        settings: SearchSettings,
+        extras: Extras,
+        window: int = WINDOW,
+    ) -> Iterator[Translation]:
+        """One translation for each line, in order; `window` lines are read at a time."""
+        numbered = numbered_lines(lines, prefixes)
+        while chunk := list(itertools.islice(numbered, max(1, window))):
+            done = dict(self.as_done(chunk, settings, extras))
+            yield from (done[number] for number, _, _ in chunk)
+
+    def as_done(
+        self, chunk: Iterable[Line], settings: SearchSettings, extras: Extras, bound: Bound = cut_line
+    ) -> Iterator[tuple[int, Translation]]:
+        """Number and translation of each line as they get done: blank lines, then lines of similar length together.
+
+        `bound` meets the lines of more pieces than `search.max_source`.
+        """
+        real = []
+        for line in chunk:
+            if line[1].strip():
+                real.append(line)
+            else:
+                yield line[0], self.results.blank(line[1], extras.attention)
+        for place, hypotheses in self.engines.search(self._sentences(real, settings.max_source, bound), settings, extras):
+            number, text, _ = real[place]
+            yield number, self.results.found(text, hypotheses, settings, extras.intervention)
+
+    def _sentences(self, lines: Sequence[Line], most: int, bound: Bound) -> list[Sentence]:
+        sources = self.model.source_tokenizer.encode_many([text for _, text, _ in lines])
+        prefix = self.model.target_tokenizer.encode_prefix
+        return [
+            Sentence(bound(ids, most, f"line {number + 1}"), prefix(given), number)
+            for (number, _, given), ids in zip(lines, sources, strict=True)
+        ]
+
+
+def numbered_lines(lines: Iterable[str], prefixes: Iterable[str] | None = None) -> Iterator[Line]:
+    """Lines with their numbers and prefixes, which must be as many."""
+    if prefixes is None:
+        yield from ((number, line, "") for number, line in enumerate(lines))
+        return
+    missing: Literal[False] = False
+    for number, (line, prefix) in enumerate(itertools.zip_longest(lines, prefixes, fillvalue=missing)):
+        if line is missing or prefix is missing:
+            fewer = "lines" if line is missing else "prefixes"
+            raise ConfigError(f'prefix: the {fewer} end before number {number + 1}: give one prefix (or "") a line.')
+        yield number, line, prefix

@@ -1,0 +1,88 @@
+"""A look at one sentence: found by a search, or given as a reference."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from regard.config.settings import SearchSettings
+from regard.data.text.corpus import Pair
+from regard.data.text.pieces import without_surrogates
+from regard.decoding.engines.choice import Engines
+from regard.decoding.engines.engine import Extras, Sentence
+from regard.decoding.settings import changed_settings
+from regard.decoding.text_model import TextModel
+from regard.decoding.tree import BeamTree
+from regard.errors import ConfigError
+from regard.inference.long_lines import source_ids
+from regard.inference.results import Results
+from regard.inference.scoring import force_pair
+from regard.look.record import Look
+from regard.look.trace import look_at
+from regard.nn.attention.intervention import Intervention
+
+
+@dataclass(frozen=True)
+class Looker:
+    """Looks at how one model translates a sentence."""
+
+    model: TextModel
+    engines: Engines
+    results: Results
+
+    def look(
+        self,
+        text: str,
+        settings: SearchSettings,
+        *,
+        reference: str | None,
+        prefix: str | Sequence[int] | None,
+        intervention: Intervention | None,
+        candidates: int,
+        tree: bool,
+    ) -> Look:
+        """The record of the `reference`, or else of the translation that a search finds; `tree` adds its beam."""
+        text = without_surrogates(text)
+        if not text.strip():
+            raise ConfigError("the sentence is empty: give some words.")
+        self.engines.after_fork()
+        if reference is None:
+            return self._at_translation(text, settings, prefix, intervention, candidates, tree)
+        if prefix is not None or tree:
+            raise ConfigError("a reference is given whole: look at it without a prefix and without the beam.")
+        return self._at_reference(Pair(text, without_surrogates(reference)), settings, intervention, candidates)
+
+    def _at_reference(
+        self, pair: Pair, settings: SearchSettings, intervention: Intervention | None, candidates: int
+    ) -> Look:
+        if not pair.target.strip():
+            raise ConfigError("the reference is empty: give the translation to look at, or leave it out.")
+        forced = force_pair(self.model, pair, settings, Extras(intervention=intervention))
+        given = self.results.given(pair.source, pair.target, forced, intervention)
+        return look_at(self.model, given, candidates=candidates, forced=True, intervention=intervention)
+
+    def _at_translation(
+        self,
+        text: str,
+        settings: SearchSettings,
+        prefix: str | Sequence[int] | None,
+        intervention: Intervention | None,
+        candidates: int,
+        tree: bool,
+    ) -> Look:
+        if tree and settings.sample:
+            raise ConfigError("a sampled translation has no beam: look at it without the tree.")
+        # every piece may be a candidate here, so there is no shortlist; and the search must be our own
+        settings = changed_settings(settings, {"shortlist": False, "engine": "torch"})
+        begun = self.model.target_tokenizer.encode_prefix(prefix)
+        grown = BeamTree() if tree else None
+        sentence = Sentence(source_ids(self.model, text, settings), begun)
+        ((_, found),) = self.engines.search([sentence], settings, Extras(intervention=intervention, tree=grown))
+        return look_at(
+            self.model,
+            self.results.found(text, found[:1], settings, intervention),
+            candidates=candidates,
+            prefix=len(begun),
+            intervention=intervention,
+            tree=grown,
+        )
