@@ -58,7 +58,8 @@ class Lines:
                 real.append(line)
             else:
                 yield line[0], self.results.blank(line[1], extras.attention)
-        for place, hypotheses in self.engines.search(self._sentences(real, settings.max_source, bound), settings, extras):
+        sentences = self._sentences(real, settings.max_source, bound)
+        for place, hypotheses in self.engines.search(sentences, settings, extras):
             number, text, _ = real[place]
             yield number, self.results.found(text, hypotheses, settings, extras.intervention)
 

@@ -46,9 +46,7 @@ def force_pair(model: TextModel, pair: Pair, settings: SearchSettings, extras: E
     return forced
 
 
-def score_pairs(
-    model: TextModel, pairs: Iterable[Pair], batch_tokens: int, max_length: int
-) -> Iterator[PairScore]:
+def score_pairs(model: TextModel, pairs: Iterable[Pair], batch_tokens: int, max_length: int) -> Iterator[PairScore]:
     """The score of each pair, in order; pairs of similar length are computed together, long sides are cut."""
     stream = enumerate(pairs, 1)
     while numbered := list(itertools.islice(stream, WINDOW)):
