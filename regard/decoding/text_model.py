@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 
 import torch
 
@@ -11,6 +12,7 @@ from regard.data.text.tokenizer import Tokenizer
 from regard.decoding.shortlist import Shortlist
 from regard.errors import ConfigError
 from regard.models.contract import Model
+from regard.models.ensemble import Ensemble
 
 
 @dataclass(frozen=True)
@@ -39,3 +41,17 @@ class TextModel:
     def replaces_unknown(self, settings: SearchSettings) -> bool:
         """Whether a search must say what each <unk> attended to."""
         return settings.replace_unknown and self.target_tokenizer.says_unknown
+
+
+def join_models(models: Sequence[TextModel]) -> TextModel:
+    """An ensemble of models that share their tokenizers; it has no shortlist."""
+    first = models[0]
+    for number, other in enumerate(models[1:], 2):
+        for side in ("source_tokenizer", "target_tokenizer"):
+            if getattr(other, side) != getattr(first, side):
+                raise ConfigError(
+                    f"ensemble: the {side.replace('_', ' ')} of model {number} differs from that of the first: "
+                    "train the models with the same vocabularies (`regard train --from`)."
+                )
+    ensemble = Ensemble([each.model for each in models])
+    return replace(first, model=ensemble, name=" + ".join(each.name for each in models), shortlist=None)

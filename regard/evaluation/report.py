@@ -11,9 +11,9 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from regard.data.text.overlap import Fingerprint, OverlapReport, overlap_with_fingerprint
 from regard.errors import ConfigError, DataError, did_you_mean
@@ -22,12 +22,38 @@ from regard.evaluation.by_length import DEFAULT_EDGES, LengthRow, bleu_by_length
 from regard.evaluation.scores import DEFAULT_METRICS, Scores, corpus_scores, make_metric, perplexity, reference_streams
 
 if TYPE_CHECKING:
-    from regard.config.settings import SearchSettings
+    from regard.config.settings import Recipe, SearchSettings
+    from regard.data.text.tokenizer import Tokenizer
     from regard.evaluation.forced_references import Forced
-    from regard.inference.translator import Translator
+    from regard.models.contract import Model
 
 Progress = Callable[[str, int, int], None]
 """Called with what is being done, how many sentences are done, and how many there are."""
+
+
+class Translated(Protocol):
+    """A translation, of which the text is scored."""
+
+    @property
+    def text(self) -> str: ...
+
+
+class Evaluated(Protocol):
+    """A model that translates, such as `regard.Translator`."""
+
+    recipe: Recipe
+
+    @property
+    def model(self) -> Model: ...
+
+    @property
+    def source_tokenizer(self) -> Tokenizer: ...
+
+    @property
+    def target_tokenizer(self) -> Tokenizer: ...
+
+    def translate_lines(self, lines: Sequence[str], *, search: SearchSettings) -> Iterator[Translated]:
+        """One translation for each line, in order."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +143,7 @@ class Report:
 
 
 def evaluate(
-    translator: Translator | None,
+    translator: Evaluated | None,
     sources: Sequence[str],
     references: Sequence[str] | Sequence[Sequence[str]],
     *,
@@ -129,7 +155,7 @@ def evaluate(
     lowercase: bool = False,
     edges: Sequence[int] = DEFAULT_EDGES,
     method: str = "argmax",
-    backward: Translator | None = None,
+    backward: Evaluated | None = None,
     likelihood: bool = True,
     training: Fingerprint | None = None,
     on_progress: Progress = lambda stage, done, total: None,
@@ -167,7 +193,7 @@ def evaluate(
 
 
 def _check(
-    translator: Translator | None,
+    translator: Evaluated | None,
     sources: Sequence[str],
     reference: Sequence[str],
     hypotheses: Sequence[str] | None,
@@ -189,7 +215,7 @@ def _check(
         check_bounds(gold, sources, reference, where="gold alignments")
 
 
-def _check_backward(backward: Translator, gold: Sequence[GoldLinks] | None) -> None:
+def _check_backward(backward: Evaluated, gold: Sequence[GoldLinks] | None) -> None:
     from regard.evaluation.forced_references import why_no_alignment
 
     if gold is None:
@@ -200,7 +226,7 @@ def _check_backward(backward: Translator, gold: Sequence[GoldLinks] | None) -> N
 
 
 def _translate(
-    translator: Translator, sources: Sequence[str], settings: SearchSettings, on_progress: Progress
+    translator: Evaluated, sources: Sequence[str], settings: SearchSettings, on_progress: Progress
 ) -> tuple[list[str], Speed]:
     texts: list[str] = []
     on_progress("translating", 0, len(sources))  # the first translations come only after many lines were read
@@ -212,7 +238,7 @@ def _translate(
 
 
 def _force(
-    translator: Translator | None,
+    translator: Evaluated | None,
     sources: Sequence[str],
     reference: Sequence[str],
     gold: Sequence[GoldLinks] | None,

@@ -30,7 +30,7 @@ _TOKENIZER_MODULES = {"ja-mecab": ("MeCab", "ipadic"), "ko-mecab": ("mecab_ko", 
 
 
 @dataclass(frozen=True, slots=True)
-class Score:
+class MetricScore:
     """One corpus score: its name as sacrebleu writes it, its value, and its signature."""
 
     name: str
@@ -46,9 +46,9 @@ class Scores:
     """The scores of one set of translations, in the order asked for."""
 
     sentences: int
-    by_metric: dict[str, Score]
+    by_metric: dict[str, MetricScore]
 
-    def __getitem__(self, metric: str) -> Score:
+    def __getitem__(self, metric: str) -> MetricScore:
         return self.by_metric[metric]
 
     def to_dict(self) -> dict[str, object]:
@@ -80,7 +80,7 @@ def corpus_scores(
     for metric in metrics:
         scorer = make_metric(metric, tokenize=tokenize, lowercase=lowercase)
         result = scorer.corpus_score(hypotheses, streams)
-        by_metric[metric] = Score(result.name, float(result.score), str(scorer.get_signature()))
+        by_metric[metric] = MetricScore(result.name, float(result.score), str(scorer.get_signature()))
     return Scores(sentences=len(hypotheses), by_metric=by_metric)
 
 

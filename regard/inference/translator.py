@@ -16,7 +16,7 @@ from regard.decoding.engines.choice import Engines
 from regard.decoding.engines.engine import Extras
 from regard.decoding.settings import Search, chosen_settings, overridden_settings
 from regard.decoding.shortlist import Shortlist, read_shortlist
-from regard.decoding.text_model import TextModel
+from regard.decoding.text_model import TextModel, join_models
 from regard.errors import ConfigError
 from regard.inference.lines import WINDOW, Lines, numbered_lines
 from regard.inference.long_lines import refuse_line
@@ -28,7 +28,6 @@ from regard.inference.streaming import StreamedPiece, stream_line
 from regard.inference.translation import Translation
 from regard.look.record import Look
 from regard.models.contract import MakeModel, Model
-from regard.models.ensemble import Ensemble
 from regard.nn.attention.intervention import Intervention
 from regard.process import usable_device
 from regard.storage.folder import read_folder
@@ -107,18 +106,11 @@ class Translator:
     @classmethod
     def ensemble(cls, translators: Sequence[Translator]) -> Translator:
         """Several models that share their vocabularies as one, with the first one's search settings."""
-        first = translators[0]
-        for number, other in enumerate(translators[1:], 2):
-            for side in ("source_tokenizer", "target_tokenizer"):
-                if getattr(other, side) != getattr(first, side):
-                    raise ConfigError(
-                        f"ensemble: the {side.replace('_', ' ')} of model {number} differs from that of the first: "
-                        "train the models with the same vocabularies (`regard train --from`)."
-                    )
-        model = Ensemble([translator.model for translator in translators])
-        tokenizers = first.source_tokenizer, first.target_tokenizer
-        name = " + ".join(translator.name for translator in translators)
-        joined = cls(model, first.recipe, *tokenizers, metrics=first.metrics, device=first.device, name=name)
+        first, joint = translators[0], join_models([translator._model for translator in translators])
+        tokenizers = joint.source_tokenizer, joint.target_tokenizer
+        joined = cls(
+            joint.model, first.recipe, *tokenizers, metrics=first.metrics, device=joint.device, name=joint.name
+        )
         joined.parts = tuple(translators)
         return joined
 
