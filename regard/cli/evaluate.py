@@ -205,7 +205,7 @@ def _load(
 
 def _search(translator: Translator, beam: int | None, overrides: Sequence[str]) -> SearchSettings:
     """The model's search settings, with the changes asked for; one translation each."""
-    from regard.decoding.settings import overridden_settings
+    from regard.decoding.search_settings import overridden_settings
 
     of_beam = [] if beam is None else [f"search.beam={beam}"]
     return overridden_settings(translator.recipe, ["search.n_best=1", *overrides, *of_beam])

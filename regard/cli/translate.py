@@ -61,7 +61,7 @@ def translate(
     ] = False,
     engine: Annotated[
         Literal["torch", "ctranslate2"] | None,
-        typer.Option(help="What searches; for a Transformer ctranslate2 is quicker.", show_default=False),
+        typer.Option(help="Decoding backend; for a Transformer ctranslate2 is faster.", show_default=False),
     ] = None,
     batch_tokens: Annotated[
         int | None, typer.Option(help="Source tokens translated together.", show_default=False)
@@ -147,7 +147,7 @@ def _load(models: list[Path], device: str) -> "Translator":
 
 def _search_settings(recipe: Recipe, overrides: list[str], flags: dict[str, Any]) -> SearchSettings:
     """The recipe's settings, changed by --set and then by the options of their own name."""
-    from regard.decoding.settings import changed_settings, overridden_settings
+    from regard.decoding.search_settings import changed_settings, overridden_settings
 
     settings = overridden_settings(recipe, overrides)
     return changed_settings(settings, {name: value for name, value in flags.items() if value is not None})

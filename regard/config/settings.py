@@ -150,7 +150,7 @@ class SearchSettings(Settings):
     shortlist: bool = Field(False, description="score only the pieces that are likely for the sentence (quicker)")
     int8: bool = Field(False, description="multiply in integers of eight bits (quicker, a little less exact)")
     engine: Literal["torch", "ctranslate2"] = Field(
-        "torch", description="what searches; ctranslate2 is quicker, for Transformers (pip install 'regard[interop]')"
+        "torch", description="decoding backend; ctranslate2 is faster, for Transformers (pip install 'regard[interop]')"
     )
 
     @model_validator(mode="after")

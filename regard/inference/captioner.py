@@ -27,7 +27,7 @@ from regard.data.text.tokenizer import BOS, EOS, PAD, Token, Tokenizer
 from regard.decoding import search as run_search
 from regard.decoding.forced import force
 from regard.decoding.hypothesis import Hypothesis
-from regard.decoding.settings import Search, chosen_settings
+from regard.decoding.search_settings import SearchChanges, chosen_settings
 from regard.errors import DataError
 from regard.inference.caption import Caption
 from regard.inference.translation import one_line
@@ -79,7 +79,7 @@ class Captioner:
         self,
         image: Picture,
         *,
-        search: Search = ...,
+        search: SearchChanges = ...,
         beam: int | None = ...,
         n_best: int | None = ...,
         attention: bool = ...,
@@ -93,7 +93,7 @@ class Captioner:
         self,
         image: list[Picture] | tuple[Picture, ...],
         *,
-        search: Search = ...,
+        search: SearchChanges = ...,
         beam: int | None = ...,
         n_best: int | None = ...,
         attention: bool = ...,
@@ -106,7 +106,7 @@ class Captioner:
         self,
         image: Picture | list[Picture] | tuple[Picture, ...],
         *,
-        search: Search = None,
+        search: SearchChanges = None,
         beam: int | None = None,
         n_best: int | None = None,
         attention: bool = True,
@@ -134,7 +134,7 @@ class Captioner:
         self,
         images: Iterable[Picture],
         *,
-        search: Search = None,
+        search: SearchChanges = None,
         attention: bool = True,
         candidates: int = 0,
         prefix: str | Sequence[int] = "",
@@ -251,7 +251,7 @@ class Captioner:
         return as_tensor(pixels, self.recipe.model.image_size)
 
     def search_settings(
-        self, search: Search = None, *, beam: int | None = None, n_best: int | None = None
+        self, search: SearchChanges = None, *, beam: int | None = None, n_best: int | None = None
     ) -> SearchSettings:
         """The recipe's search settings with changes; a larger `n_best` alone widens the beam to it."""
         return chosen_settings(self.recipe.search, search, beam=beam, n_best=n_best)

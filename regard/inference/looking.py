@@ -10,7 +10,7 @@ from regard.data.text.corpus import Pair
 from regard.data.text.pieces import without_surrogates
 from regard.decoding.engines.choice import Engines
 from regard.decoding.engines.engine import Extras, Sentence
-from regard.decoding.settings import changed_settings
+from regard.decoding.search_settings import changed_settings
 from regard.decoding.text_model import TextModel
 from regard.decoding.tree import BeamTree
 from regard.errors import ConfigError

@@ -14,7 +14,7 @@ from regard.data.text.corpus import Pair
 from regard.data.text.tokenizer import Tokenizer
 from regard.decoding.engines.choice import Engines
 from regard.decoding.engines.engine import Extras
-from regard.decoding.settings import Search, chosen_settings, overridden_settings
+from regard.decoding.search_settings import SearchChanges, chosen_settings, overridden_settings
 from regard.decoding.shortlist import Shortlist, read_shortlist
 from regard.decoding.text_model import TextModel, join_models
 from regard.errors import ConfigError
@@ -125,7 +125,7 @@ class Translator:
         self,
         text: str,
         *,
-        search: Search = ...,
+        search: SearchChanges = ...,
         beam: int | None = ...,
         n_best: int | None = ...,
         attention: bool | None = ...,
@@ -139,7 +139,7 @@ class Translator:
         self,
         text: list[str] | tuple[str, ...],
         *,
-        search: Search = ...,
+        search: SearchChanges = ...,
         beam: int | None = ...,
         n_best: int | None = ...,
         attention: bool | None = ...,
@@ -152,7 +152,7 @@ class Translator:
         self,
         text: str | list[str] | tuple[str, ...],
         *,
-        search: Search = None,
+        search: SearchChanges = None,
         beam: int | None = None,
         n_best: int | None = None,
         attention: bool | None = None,
@@ -183,7 +183,7 @@ class Translator:
         self,
         lines: Iterable[str],
         *,
-        search: Search = None,
+        search: SearchChanges = None,
         attention: bool = False,
         candidates: int = 0,
         prefixes: Iterable[str] | None = None,
@@ -199,7 +199,7 @@ class Translator:
         return self._lines.in_order(lines, prefixes, self.search_settings(search), extras, window)
 
     def translate_unordered(
-        self, lines: Sequence[str], search: Search = None, *, attention: bool = False
+        self, lines: Sequence[str], search: SearchChanges = None, *, attention: bool = False
     ) -> Iterator[tuple[int, Translation]]:
         """Number and translation of every line, as they get done: lines of similar length at a time.
 
@@ -208,7 +208,7 @@ class Translator:
         settings = self.search_settings(search)
         return self._lines.as_done(numbered_lines(lines), settings, Extras(attention), refuse_line)
 
-    def stream(self, text: str, *, search: Search = None) -> Iterator[StreamedPiece]:
+    def stream(self, text: str, *, search: SearchChanges = None) -> Iterator[StreamedPiece]:
         """The pieces of the translation of one line as they are found, by greedy search or sampling."""
         return stream_line(self._model, self._engines, text, self.search_settings(search, beam=1, n_best=1))
 
@@ -222,7 +222,7 @@ class Translator:
         attention: bool = True,
         candidates: int = 0,
         intervention: Intervention | None = None,
-        search: Search = None,
+        search: SearchChanges = None,
     ) -> Translation:
         """The given translation of a line with what the model thinks of it: attention, candidates, probability.
 
@@ -248,7 +248,7 @@ class Translator:
         reference: str | None = None,
         prefix: str | Sequence[int] | None = None,
         intervention: Intervention | None = None,
-        search: Search = None,
+        search: SearchChanges = None,
         beam: int | None = None,
         candidates: int = 5,
         tree: bool = False,
@@ -271,7 +271,7 @@ class Translator:
     # --- settings -------------------------------------------------------------------------------------------------
 
     def search_settings(
-        self, search: Search = None, *, beam: int | None = None, n_best: int | None = None
+        self, search: SearchChanges = None, *, beam: int | None = None, n_best: int | None = None
     ) -> SearchSettings:
         """The recipe's search settings with changes; a larger `n_best` alone widens the beam to it."""
         return chosen_settings(self.recipe.search, search, beam=beam, n_best=n_best)

@@ -15,7 +15,7 @@ import torch
 
 from regard.config.recipes import check_recipe
 from regard.data.text.tokenizer import Tokenizer
-from regard.decoding.settings import Search
+from regard.decoding.search_settings import SearchChanges
 from regard.inference.translation import Translation
 from regard.inference.translator import Translator
 from regard.models import build_model
@@ -44,7 +44,7 @@ class Shouting(Translator):
         self.slowly = threading.Event()
 
     def translate_unordered(
-        self, lines: Sequence[str], search: Search = None, *, attention: bool = False
+        self, lines: Sequence[str], search: SearchChanges = None, *, attention: bool = False
     ) -> Iterator[tuple[int, Translation]]:
         if attention:
             yield from super().translate_unordered(lines, search, attention=attention)

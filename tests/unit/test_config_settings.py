@@ -15,7 +15,7 @@ from regard.config.base import Settings
 from regard.config.models import MODEL_SETTINGS, BahdanauSettings, LuongSettings, Seq2SeqSettings, TransformerSettings
 from regard.config.recipes import check_recipe, load_recipe, recipe_folder, recipe_names, with_overrides
 from regard.config.settings import Recipe, SearchSettings, TextSettings, TrainingSettings, duration_seconds
-from regard.decoding.settings import changed_settings
+from regard.decoding.search_settings import changed_settings
 from regard.errors import ConfigError, did_you_mean
 
 SHIPPED = (

@@ -1,4 +1,4 @@
-"""The search engine against a mock model whose every answer can be enumerated."""
+"""The searches against a mock model whose every answer can be enumerated."""
 
 from __future__ import annotations
 

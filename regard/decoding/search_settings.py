@@ -1,4 +1,4 @@
-"""The settings of one search: the recipe's, with what the caller wants otherwise."""
+"""The settings of one search: those of the recipe, with the changes of the caller."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from regard.config.recipes import explain, with_overrides
 from regard.config.settings import Recipe, SearchSettings
 from regard.errors import ConfigError
 
-Search = SearchSettings | Mapping[str, Any] | None
+SearchChanges = SearchSettings | Mapping[str, Any] | None
 """Search settings, or some of them by name, over those of the model's recipe."""
 
 
 def chosen_settings(
-    recipe: SearchSettings, search: Search = None, *, beam: int | None = None, n_best: int | None = None
+    recipe: SearchSettings, search: SearchChanges = None, *, beam: int | None = None, n_best: int | None = None
 ) -> SearchSettings:
     """The recipe's search settings with changes; `beam` and `n_best` are short for two of them."""
     base = search if isinstance(search, SearchSettings) else recipe
