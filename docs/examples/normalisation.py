@@ -8,7 +8,7 @@ from torch import Tensor, nn
 from torch.nn.functional import cosine_similarity
 
 from regard.config.models import TransformerSettings
-from regard.models.transformer import FeedForward, ResidualNorm
+from regard.nn.transformer import FeedForward, ResidualNorm
 
 SIZE = 64
 DEPTHS = (2, 4, 8, 16, 32)
@@ -53,8 +53,8 @@ class Block(nn.Module):
         if self.wiring == "plain":
             return self.layer(inputs)
         if self.wiring == "norm alone":
-            return self.residual(self.layer(inputs))
-        return self.residual.around(inputs, self.layer)  # post or pre
+            return self.residual.normalise(self.layer(inputs))
+        return self.residual(inputs, self.layer)  # post or pre
 
 
 def gradient_at_bottom(wiring: str, depth: int, starts: int = 10) -> tuple[float, float]:

@@ -35,7 +35,7 @@ from regard.interop.marian_names import (
     layer_names,
 )
 from regard.models import build_model
-from regard.models.transformer import position_table
+from regard.nn.positions import position_table
 from regard.storage.folder import load_tensors, model_tensors, read_json, read_tensors, remove_all, write_folder
 from regard.training.start import check_out
 

@@ -21,7 +21,7 @@ from regard import __version__
 from regard.data.text.tokenizer import BOS, PAD
 from regard.errors import ConfigError, ModelFolderError
 from regard.interop.outgoing import Outgoing, read_transformer
-from regard.models.transformer import position_table
+from regard.nn.positions import position_table
 from regard.storage.files import new_folder, write_bytes
 from regard.storage.folder import CARD
 

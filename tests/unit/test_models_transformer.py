@@ -13,11 +13,12 @@ from regard.decoding import search
 from regard.errors import ConfigError
 from regard.models import build_model
 from regard.models.contract import Batch, Model, State, join_steps
-from regard.models.transformer import Transformer, position_table
+from regard.models.transformer import Transformer
 from regard.nn.attention.intervention import Edit, Intervention
 from regard.nn.attention.multihead import SHORT, Heads, MultiHead
 from regard.nn.cache import FIRST_CAPACITY, Cache
 from regard.nn.dropout import add_dropped, dropout, noise
+from regard.nn.positions import position_table
 from regard.nn.ragged import Rows
 
 D, H, F, V = 8, 2, 12, 11

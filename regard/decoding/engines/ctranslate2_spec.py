@@ -11,7 +11,7 @@ from regard.data.text.pieces import SPECIAL_PIECES
 from regard.data.text.tokenizer import BOS, PAD, Tokenizer
 from regard.errors import ConfigError
 from regard.models.contract import TransformerWeights
-from regard.models.transformer import position_table
+from regard.nn.positions import position_table
 
 ACTIVATIONS = {"relu": "RELU", "silu": "SWISH", "gelu": "GELU"}
 MAX_POSITIONS = 2048

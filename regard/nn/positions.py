@@ -1,0 +1,23 @@
+"""Sinusoidal position encodings (Vaswani et al. 2017, section 3.5)."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+import torch
+from torch import Tensor
+
+
+@lru_cache(maxsize=16)
+def position_table(length: int, size: int, layout: str, dtype: torch.dtype, device: torch.device) -> Tensor:
+    """PE (length, D): for each pair of numbers a sine and a cosine, taking turns or in halves."""
+    with torch.inference_mode(False):  # it outlives the call
+        exponents = torch.arange(0, size, 2, dtype=torch.float64, device=device) / size
+        angles = torch.outer(torch.arange(length, dtype=torch.float64, device=device), 10000.0**-exponents)
+        pairs = torch.stack([angles.sin(), angles.cos()], 2 if layout == "interleaved" else 1)
+        return pairs.flatten(1).to(dtype)
+
+
+def power_of_two(length: int) -> int:
+    """A length that is asked for again and again, while sentences vary."""
+    return max(64, 1 << (length - 1).bit_length())

@@ -1,0 +1,209 @@
+"""The layers of a Transformer (Vaswani et al. 2017, section 3), written as the paper's lines.
+
+    encoder layer   x ← norm(x + self-attention(x)),   x ← norm(x + FFN(x))
+    decoder layer   y ← norm(y + causal self-attention(y)),  y ← norm(y + attention of y over x),  y ← norm(y + FFN(y))
+
+A layer does not know what its queries may see: whole sentences, one step after a cache, or the source. A `Sight`
+knows, and applies the attention. So one `forward` serves training and stepwise decoding.
+Rows (n, D) are the real positions of the sentences; padding is left out (`nn/ragged.py`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from regard.config.models import TransformerSettings
+from regard.nn.attention.intervention import Intervention, Kind
+from regard.nn.attention.multihead import Heads, MultiHead, Seen
+from regard.nn.cache import Cache
+from regard.nn.dropout import add_dropped
+from regard.nn.linear import Linear
+from regard.nn.ragged import Rows
+
+ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
+    "relu": torch.relu_,  # in place: the layer before it does not need its result
+    "silu": functional.silu,
+    "gelu": functional.gelu,
+}
+
+
+class EncoderLayer(nn.Module):
+    """Self-attention and a feed-forward network."""
+
+    def __init__(self, settings: TransformerSettings, layer: int) -> None:
+        super().__init__()
+        self.self_attention = _attention(settings, "encoder-self", layer)
+        self.self_norm = ResidualNorm(settings)
+        self.feedforward = FeedForward(settings)
+        self.feedforward_norm = ResidualNorm(settings)
+
+    def forward(self, x: Tensor, own: Sight) -> Tensor:
+        """(n, D) of x (n, D)."""
+        x = self.self_norm(x, lambda x: own.attend(self.self_attention, x))
+        x = self.feedforward_norm(x, self.feedforward)
+        return x
+
+
+class DecoderLayer(nn.Module):
+    """Causal self-attention, attention over the source, and a feed-forward network."""
+
+    def __init__(self, settings: TransformerSettings, layer: int) -> None:
+        super().__init__()
+        self.self_attention = _attention(settings, "decoder-self", layer)
+        self.self_norm = ResidualNorm(settings)
+        self.cross_attention = _attention(settings, "cross", layer)
+        self.cross_norm = ResidualNorm(settings)
+        self.feedforward = FeedForward(settings)
+        self.feedforward_norm = ResidualNorm(settings)
+
+    def forward(self, y: Tensor, own: Sight, source: Sight) -> Tensor:
+        """(n, D) of y (n, D), for whole sentences and for one step alike."""
+        y = self.self_norm(y, lambda y: own.attend(self.self_attention, y))
+        y = self.cross_norm(y, lambda y: source.attend(self.cross_attention, y))
+        y = self.feedforward_norm(y, self.feedforward)
+        return y
+
+
+class FeedForward(nn.Module):
+    """W₂ activation(W₁ x + b₁) + b₂, at every position alike."""
+
+    def __init__(self, settings: TransformerSettings) -> None:
+        super().__init__()
+        self.inner = Linear(settings.hidden_size, settings.feedforward_size)
+        self.outer = Linear(settings.feedforward_size, settings.hidden_size)
+        self.activation = ACTIVATIONS[settings.activation]
+        for linear in (self.inner, self.outer):
+            nn.init.xavier_uniform_(linear.weight)
+            nn.init.zeros_(linear.bias)
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        """(..., D) of inputs (..., D)."""
+        outputs: Tensor = self.outer(self.activation(self.inner(inputs)))
+        return outputs
+
+
+class ResidualNorm(nn.Module):
+    """A sub-layer's residual connection and normalisation: norm(x + f(x)) (post), or x + f(norm(x)) (pre)."""
+
+    def __init__(self, settings: TransformerSettings) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.ones(settings.hidden_size))
+        self.bias = nn.Parameter(torch.zeros(settings.hidden_size))
+        self.is_pre = settings.norm == "pre"
+        self.dropout = settings.dropout
+
+    def forward(self, x: Tensor, sub_layer: Callable[[Tensor], Tensor]) -> Tensor:
+        """(n, D) of x (n, D)."""
+        outputs = sub_layer(self.normalise(x) if self.is_pre else x)
+        total = add_dropped(x, outputs, self.dropout, self.training)
+        return total if self.is_pre else self.normalise(total)
+
+    def normalise(self, x: Tensor) -> Tensor:
+        """Layer normalisation."""
+        return functional.layer_norm(x, self.weight.shape, self.weight, self.bias)
+
+
+def _attention(settings: TransformerSettings, kind: Kind, layer: int) -> MultiHead:
+    return MultiHead(settings.hidden_size, settings.heads, kind, layer, bias=settings.attention_bias)
+
+
+# --- sights: which keys the queries may see ---------------------------------------------------------------------------
+
+
+class Sight(Protocol):
+    """Applies an attention to inputs (n, D), over the keys that they may see."""
+
+    def attend(self, attention: MultiHead, inputs: Tensor) -> Tensor:
+        """The result (n, D)."""
+
+
+@dataclass(frozen=True)
+class WithinSentences:
+    """Self-attention over whole sentences; causal hides from each word what follows it, and so padding at the end."""
+
+    rows: Rows
+    looking: Looking
+    allowed: Tensor | None = None  # (B, 1, 1, S)
+    causal: bool = False
+
+    def attend(self, attention: MultiHead, inputs: Tensor) -> Tensor:
+        """The result (n, D)."""
+        heads = attention.project(inputs, self.rows)
+        return self.looking.attend(attention, heads, self.rows, self.allowed, causal=self.causal)
+
+
+@dataclass(frozen=True)
+class AfterCache:
+    """Self-attention of one new position over itself and the positions in the cache."""
+
+    cache: Cache
+    rows: Rows  # one position in each
+    looking: Looking
+
+    def attend(self, attention: MultiHead, inputs: Tensor) -> Tensor:
+        """The result (N, D)."""
+        query, keys, values = attention.project(inputs, self.rows)
+        heads = Heads(query, *self.cache.write(attention.layer, keys, values))
+        return self.looking.attend_step(attention, heads, self.rows, None, self.cache.length - 1)
+
+
+@dataclass(frozen=True)
+class OverSource:
+    """Cross attention over one layer's keys and values of the source, from whole sentences or from one step."""
+
+    prepared: tuple[Tensor, Tensor]  # (B, H, S, K) each
+    rows: Rows
+    looking: Looking
+    allowed: Tensor | None  # (B, 1, 1, S)
+    position: int | None = None  # of the step; None: all positions from 0 on
+
+    def attend(self, attention: MultiHead, inputs: Tensor) -> Tensor:
+        """The result (n, D)."""
+        heads = Heads(attention.ask(inputs, self.rows), *self.prepared)
+        if self.position is None:
+            return self.looking.attend(attention, heads, self.rows, self.allowed)
+        return self.looking.attend_step(attention, heads, self.rows, self.allowed, self.position)
+
+
+@dataclass(frozen=True)
+class Looking:
+    """Whether the weights are recorded, and how they are changed; what is recorded is collected here."""
+
+    attention: bool
+    intervention: Intervention | None
+    seen: list[Seen]
+
+    def attend(
+        self, attention: MultiHead, heads: Heads, rows: Rows, allowed: Tensor | None = None, *, causal: bool = False
+    ) -> Tensor:
+        """The result (n, D) for whole sentences; the fast path, unless weights are recorded or changed."""
+        if not self.attention and not attention.must_look(self.intervention):
+            return attention.join(attention.fast(heads, allowed, causal=causal), rows)
+        if causal:
+            ones = torch.ones(1, 1, rows.length, rows.length, dtype=torch.bool, device=heads.query.device)
+            allowed = ones.tril()
+        return self._look(attention, heads, rows, allowed, range(rows.length))
+
+    def attend_step(
+        self, attention: MultiHead, heads: Heads, rows: Rows, allowed: Tensor | None, position: int
+    ) -> Tensor:
+        """The result (N, D) for one step; with few queries the looking path is the fast one."""
+        return self._look(attention, heads, rows, allowed, [position] * rows.length)
+
+    def weights(self, kind: Kind) -> Tensor:
+        """(B, layers, H, T, S) of all recorded layers."""
+        return torch.stack([seen.weights for seen in self.seen if seen.kind == kind], 1)
+
+    def _look(
+        self, attention: MultiHead, heads: Heads, rows: Rows, allowed: Tensor | None, steps: Sequence[int]
+    ) -> Tensor:
+        seen = attention.look(heads, allowed, steps, self.intervention)
+        if self.attention:
+            self.seen.append(seen)
+        return attention.join(seen.contexts, rows)
