@@ -14,6 +14,7 @@ from regard.errors import ConfigError
 if TYPE_CHECKING:
     from torch import Tensor
 
+    from regard.models.contract import Model
     from regard.storage.folder import Folder
 
 
@@ -64,10 +65,10 @@ def info(
 def describe(folder: Folder) -> dict[str, Any]:
     """Everything that can be said of a folder, ready for JSON."""
     from regard.data.text.overlap import load_fingerprint
-    from regard.models.paths import paths
 
     weights = folder.weights()
-    _check_weights(folder, weights)
+    model = _checked_model(folder, weights)
+    paths = None if model is None else model.paths()
     fingerprint = load_fingerprint(folder.path)
     settings = folder.recipe.model
     files = sorted(path for path in folder.path.iterdir() if path.is_file())
@@ -78,7 +79,7 @@ def describe(folder: Folder) -> dict[str, Any]:
         "model": folder.model_class or settings.kind,
         "title": None if folder.model_class else settings.title,
         "paper": None if folder.model_class else settings.paper,
-        "paths": None if folder.model_class else paths(settings)._asdict(),
+        "paths": None if paths is None else paths._asdict(),
         "parameters": sum(tensor.numel() for tensor in weights.values()),
         "parameters_by_part": _by_part(weights),
         "number_types": sorted({str(tensor.dtype).removeprefix("torch.") for tensor in weights.values()}),
@@ -96,10 +97,10 @@ def describe(folder: Folder) -> dict[str, Any]:
     }
 
 
-def _check_weights(folder: Folder, weights: dict[str, Tensor]) -> None:
-    """Refuse weights that are not those of the model that config.json names."""
+def _checked_model(folder: Folder, weights: dict[str, Tensor]) -> Model | None:
+    """The model that config.json names, without its numbers; weights of another one are refused."""
     if folder.model_class is not None:
-        return  # only its own code knows what it needs
+        return None  # only its own code knows what it needs
     import torch
 
     from regard.models import build_model
@@ -108,6 +109,7 @@ def _check_weights(folder: Folder, weights: dict[str, Tensor]) -> None:
     with torch.device("meta"):  # shapes without numbers: a large model costs nothing
         model = build_model(folder.recipe.model, folder.source_tokenizer.size, folder.target_tokenizer.size)
     load_tensors(model, weights, folder.path / WEIGHTS)
+    return model
 
 
 def _by_part(weights: dict[str, Tensor]) -> dict[str, int]:

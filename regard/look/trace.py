@@ -225,7 +225,7 @@ def _attended(trace: Trace, shown: int) -> Attended:
         context=rounded(trace.context[0, :shown].tolist()),
         centre=None if trace.centre is None else rounded(float(trace.centre[0])),
         window=window,
-        gaussian=None if trace.favour is None else rounded(trace.favour[0].tolist()),
+        gaussian=None if trace.gaussian is None else rounded(trace.gaussian[0].tolist()),
     )
 
 
@@ -235,11 +235,11 @@ def _about(name: str, model: Model, attention: Attention, traces: Sequence[Trace
         name: Heads(layers=weights.size(1), heads=weights.size(2)) for name, weights in attention.items()
     }
     local = any(trace.centre is not None for trace in traces)
-    favoured = any(trace.favour is not None for trace in traces)
+    predictive = any(trace.gaussian is not None for trace in traces)
     return About(
         name=name,
         kind=next((known for known, model_class in MODELS.items() if model_class is kind), kind.__name__),
-        window=("local-p" if favoured else "local-m") if local else None,
+        window=("local-p" if predictive else "local-m") if local else None,
         attention=sizes,
     )
 

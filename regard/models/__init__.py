@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 from regard.config.models import ModelConfig
+from regard.models import bahdanau, gnmt, luong, seq2seq, transformer
 from regard.models.bahdanau import Bahdanau
 from regard.models.contract import Model
 from regard.models.gnmt import Gnmt
 from regard.models.luong import Luong
 from regard.models.seq2seq import Seq2Seq
 from regard.models.transformer import Transformer
+from regard.models.wiring import Wiring
 
 MODELS: dict[str, Callable[..., Model]] = {
     "seq2seq": Seq2Seq,
@@ -20,10 +23,19 @@ MODELS: dict[str, Callable[..., Model]] = {
     "transformer": Transformer,
 }
 
+WIRES: dict[str, Callable[[Wiring, Any], None]] = {
+    "seq2seq": seq2seq.wire,
+    "bahdanau": bahdanau.wire,
+    "luong": luong.wire,
+    "gnmt": gnmt.wire,
+    "transformer": transformer.wire,
+}
+"""What feeds what in each model, for `regard diagram`."""
+
 
 def build_model(settings: ModelConfig, source_vocabulary: int, target_vocabulary: int) -> Model:
     """A freshly started model; seed torch's generator before, to get the same one again."""
     return MODELS[settings.kind](settings, source_vocabulary, target_vocabulary)
 
 
-__all__ = ["MODELS", "Bahdanau", "Gnmt", "Luong", "Seq2Seq", "Transformer", "build_model"]
+__all__ = ["MODELS", "WIRES", "Bahdanau", "Gnmt", "Luong", "Seq2Seq", "Transformer", "build_model"]

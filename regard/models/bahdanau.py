@@ -34,6 +34,8 @@ from torch import Tensor
 
 from regard.config.models import BahdanauSettings
 from regard.models.contract import Batch, Model, Output, State, Step
+from regard.models.paths import STEPS, Paths, layer_path
+from regard.models.wiring import Wiring, maxout_decoder, score_formula, sharpness_note
 from regard.nn.attention import Attend, make_score
 from regard.nn.attention.intervention import Intervention
 from regard.nn.attention.memory import Memory
@@ -138,6 +140,9 @@ class Bahdanau(Model):
         recorded: Attention | None = {"cross": torch.stack(weights, 1)[:, None, None]} if attention else None
         return Output(hidden, recorded)
 
+    def paths(self) -> Paths:
+        return Paths(layer_path(self.encoder_forward.is_fast), STEPS)
+
     def project(self, hidden: Tensor, columns: Tensor | None = None) -> Tensor:
         return self.embeddings.project(hidden, columns)
 
@@ -153,3 +158,37 @@ class Bahdanau(Model):
     def _deep_output(self, state: Tensor, word: Tensor, context: Tensor) -> Tensor:
         pairs = self.output_state(state) + self.output_word(word) + self.output_context(context)
         return dropout(maxout(pairs), self.dropout, self.training)
+
+
+# --- wiring ----------------------------------------------------------------------------------------------------------
+
+
+def wire(wiring: Wiring, settings: BahdanauSettings) -> None:
+    """What feeds what."""
+    wiring.read_source()
+    wiring.read_target()
+    wiring.both_directions(1, 2, "embed.source")
+    for position in wiring.positions:
+        wiring.add(f"annotation.{position}", "layer", f"h_{position}", "encoder", wiring.column(position), 4)
+        for direction in ("forward", "backward"):
+            wiring.link(f"encoder.1.{direction}.{position}", f"annotation.{position}", "input")
+    wiring.label("encoder", 2, "GRU →")
+    wiring.label("encoder", 3, "GRU ←")
+    wiring.label("encoder", 4, "annotation [→; ←]")
+    wiring.attend(2, settings.score, [f"annotation.{position}" for position in wiring.positions])
+    wiring.label("decoder", 2, "attention")
+    wiring.add("start", "cell", "s_0", "decoder", 0, 3)
+    wiring.link("encoder.1.backward.1", "start", "start")
+    for step in wiring.steps:
+        wiring.link("start" if step == 1 else f"decoder.1.{step - 1}", f"attend.{step}", "query")
+    previous = settings.maxout_state == "previous"
+    maxout_decoder(wiring, {step: f"attend.{step}" for step in wiring.steps}, previous)
+    shown = "s_{i−1}" if previous else "s_i"
+    reset = "U (r ∘ h)" if settings.encoder_reset == "before" else "r ∘ (U h)"
+    score = score_formula(settings.score, "s_{i−1}", "h_j", settings.sharpness)
+    wiring.notes += [
+        f"e_{{ij}} = {score}:  the previous state is the query" + sharpness_note(settings.score, settings.sharpness),
+        "α_{ij} = softmax_j e_{ij},  c_i = Σ_j α_{ij} h_j,  s_i = GRU([E y_{i−1}; c_i], s_{i−1})",
+        f"t_i = maxout(U {shown} + V E y_{{i−1}} + C c_i),  s_0 = tanh(W ←h_1)",
+        f"GRU candidates:  tanh(W x + {reset}) in the encoder,  tanh(W x + U (r ∘ s)) in the decoder",
+    ]

@@ -35,6 +35,7 @@ from torch.nn import functional
 
 from regard.config.models import TransformerSettings
 from regard.errors import NoAttention
+from regard.models.paths import Paths
 from regard.nn.attention.intervention import Intervention, Kind
 from regard.nn.attention.memory import Memory
 from regard.nn.attention.trace import Attention, Trace
@@ -187,6 +188,10 @@ class Model(Predictor):
             if step.attention is not None:
                 recorded.append(step.attention)
         return Output(torch.stack(hidden, 1), join_steps(recorded, memory) if attention else None)
+
+    def paths(self) -> Paths | None:
+        """The code that it runs through, for `regard info`; None: it does not say."""
+        return None
 
     def alignment(self, attention: Attention | None) -> Tensor:
         """(B, T, S): the one map that best says which source position each target token came from."""

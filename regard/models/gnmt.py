@@ -32,7 +32,7 @@ Departures from the paper:
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import torch
 from torch import Tensor, nn
@@ -40,11 +40,13 @@ from torch.nn import functional
 
 from regard.config.models import GnmtSettings
 from regard.models.contract import Batch, Model, Output, State, Step
+from regard.models.paths import Paths, layer_path
+from regard.models.wiring import Wiring, score_formula
 from regard.nn.attention import Additive, Attend
 from regard.nn.attention.intervention import Intervention
 from regard.nn.attention.memory import Memory
 from regard.nn.attention.trace import Attention
-from regard.nn.cells import Lstm, louder
+from regard.nn.cells import Lstm, scale_input_init
 from regard.nn.dropout import dropout
 from regard.nn.embedding import Embeddings
 from regard.nn.products import PRODUCTS, Products, step_products
@@ -64,13 +66,13 @@ class Gnmt(Model):
         self.embedding_size = embedding
         self.context_to_bottom = settings.context_to == "all"
         self.asks_at_once = settings.query == "current"
-        self.embeddings = Embeddings(settings, source_vocabulary, target_vocabulary, hidden, loud_source=True)
+        self.embeddings = Embeddings(settings, source_vocabulary, target_vocabulary, hidden, stacked_encoder=True)
         self.encoder_forward = Lstm(embedding, hidden, norm)
         self.encoder_backward = Lstm(embedding, hidden, norm)
         widths = [2 * hidden] + [hidden] * (settings.layers - 2)
-        self.encoder_upper = nn.ModuleList(louder(Lstm(width, hidden, norm)) for width in widths)
+        self.encoder_upper = nn.ModuleList(scale_input_init(Lstm(width, hidden, norm)) for width in widths)
         self.bottom = Lstm(embedding + (hidden if self.context_to_bottom else 0), hidden, norm)
-        self.upper = nn.ModuleList(louder(Lstm(2 * hidden, hidden, norm)) for _ in range(settings.layers - 1))
+        self.upper = nn.ModuleList(scale_input_init(Lstm(2 * hidden, hidden, norm)) for _ in range(settings.layers - 1))
         self.attend = Attend(Additive(hidden, hidden, settings.attention_size))
 
     def encode(
@@ -142,6 +144,10 @@ class Gnmt(Model):
             below = outputs + below if number >= FIRST_RESIDUAL else outputs
         return Output(self._drop(below), {"cross": weights[:, None, None]} if attention else None)
 
+    def paths(self) -> Paths:
+        layers = layer_path(self.encoder_forward.is_fast)
+        return Paths(layers, f"{layers}; the bottom layer word by word" if self.context_to_bottom else layers)
+
     def project(self, hidden: Tensor, columns: Tensor | None = None) -> Tensor:
         return self.embeddings.project(hidden, columns)
 
@@ -184,3 +190,75 @@ class Gnmt(Model):
 
     def _drop(self, inputs: Tensor) -> Tensor:
         return dropout(inputs, self.dropout, self.training)
+
+
+# --- wiring ----------------------------------------------------------------------------------------------------------
+
+
+def wire(wiring: Wiring, settings: GnmtSettings) -> None:
+    """What feeds what."""
+    wiring.read_source()
+    wiring.read_target()
+    wiring.both_directions(1, 2, "embed.source")
+    wiring.label("encoder", 2, "LSTM 1 →")
+    wiring.label("encoder", 3, "LSTM 1 ←")
+    below = {position: f"embed.source.{position}" for position in wiring.positions}
+    for layer in range(2, settings.layers + 1):
+        wiring.encoder_layer(layer, layer + 2, "h̄", numbered=True)
+        wiring.label("encoder", layer + 2, f"LSTM {layer}")
+        for position in wiring.positions:
+            if layer == 2:
+                for direction in ("forward", "backward"):
+                    wiring.link(f"encoder.1.{direction}.{position}", f"encoder.2.{position}", "input")
+            below[position] = _residual(wiring, f"encoder.{layer}.{position}", layer, below[position])
+    _gnmt_decoder(wiring, settings, list(below.values()))
+    context = "every layer but the bottom one" if settings.context_to == "upper" else "every layer"
+    now = settings.query == "current"
+    score = score_formula("additive", "h_i^1" if now else "h_{i−1}^1", "h̄_j")
+    asks = "output is the query" if now else "previous output is the query, 0 at first"
+    wiring.notes += [
+        f"e_{{ij}} = {score}:  the bottom layer's {asks}",
+        f"c_i = Σ_j softmax_j(e_{{ij}}) h̄_j  goes to {context};  h̄_j is the top of the encoder",
+    ]
+    if settings.layers > FIRST_RESIDUAL:
+        wiring.notes.append("From the third layer on, a layer's input is added to its output (+); the context is not.")
+
+
+def _residual(wiring: Wiring, cell: str, layer: int, below: str) -> str:
+    """Feed a cell from below and return what it hands on: itself, or from the third layer on the sum of both."""
+    if layer > 2:
+        wiring.link(below, cell, "input")
+    if layer <= FIRST_RESIDUAL:
+        return cell
+    node, total = wiring.nodes[cell], f"sum.{cell}"
+    wiring.add(total, "add", "+", node.part, node.column, node.row + 0.5)
+    wiring.link(cell, total, "input")
+    wiring.link(below, total, "residual")
+    return total
+
+
+def _gnmt_decoder(wiring: Wiring, settings: GnmtSettings, keys: Sequence[str]) -> None:
+    wiring.attend(3, "additive", keys)
+    wiring.label("decoder", 3, "attention")
+    if settings.query == "previous":
+        wiring.add("zero", "zero", "0", "decoder", 0, 3)
+    for layer in range(1, settings.layers + 1):
+        row = 2 if layer == 1 else layer + 2
+        wiring.decoder_layer(layer, row, "h", numbered=True)
+        wiring.label("decoder", row, f"LSTM {layer}")
+        # the bottom layer goes on from the backward direction, which ends at the first word
+        final = "encoder.1.backward.1" if layer == 1 else f"encoder.{layer}.{wiring.order[-1]}"
+        wiring.link(final, f"decoder.{layer}.1", "start")
+    for step in wiring.steps:
+        asks = step if settings.query == "current" else step - 1
+        wiring.link(f"decoder.1.{asks}" if asks else "zero", f"attend.{step}", "query")
+        wiring.link(f"embed.target.{step}", f"decoder.1.{step}", "input")
+        if settings.context_to == "all":
+            wiring.link(f"attend.{step}", f"decoder.1.{step}", "context")
+        wiring.link(f"decoder.1.{step}", f"decoder.2.{step}", "input")
+        below = f"decoder.1.{step}"
+        for layer in range(2, settings.layers + 1):
+            wiring.link(f"attend.{step}", f"decoder.{layer}.{step}", "context")
+            below = _residual(wiring, f"decoder.{layer}.{step}", layer, below)
+    last = f"decoder.{settings.layers}" if settings.layers <= FIRST_RESIDUAL else f"sum.decoder.{settings.layers}"
+    wiring.write(settings.layers + 3, last)

@@ -35,6 +35,8 @@ from torch import Tensor, nn
 
 from regard.config.models import LuongSettings
 from regard.models.contract import Batch, Model, Output, State, Step
+from regard.models.paths import STEPS, Paths, layer_path
+from regard.models.wiring import Edge, Wiring, layer_name, score_formula, sharpness_note, stacked_decoder
 from regard.nn.attention import Attend, make_score, make_window
 from regard.nn.attention.intervention import Intervention
 from regard.nn.attention.memory import Memory
@@ -57,10 +59,11 @@ class Luong(Model):
         self.input_feeding = settings.input_feeding
         self.query_is_current = settings.query == "current"
         self.context_in_step = not self.query_is_current and settings.context_to == "step"
+        self.needs_steps = self.input_feeding or self.context_in_step  # a step reads what the one before it found
         self.embedding_size = embedding
         self.output_size = hidden if self.query_is_current else 2 * hidden
         self.embeddings = Embeddings(
-            settings, source_vocabulary, target_vocabulary, self.output_size, loud_source=settings.layers > 1
+            settings, source_vocabulary, target_vocabulary, self.output_size, stacked_encoder=settings.layers > 1
         )
         self.encoder = Stack(
             settings.cell,
@@ -136,7 +139,7 @@ class Luong(Model):
     def forward(self, batch: Batch, *, attention: bool = False, intervention: Intervention | None = None) -> Output:
         memory = self.encode(batch.source, batch.source_mask, intervention=intervention)
         words = self.embeddings.read_target(batch.target_in)  # (B, T, E)
-        if self.input_feeding or self.context_in_step:
+        if self.needs_steps:
             attentional, weights = self._loop(words, memory, intervention)
         else:
             states, _ = self.decoder.run(words, memory.summary)  # (B, T, D)
@@ -192,6 +195,10 @@ class Luong(Model):
         attentional = self._attentional(context, self._top(layers), products)
         return attentional, weights, (*layers, attentional) if self.input_feeding else layers, traces
 
+    def paths(self) -> Paths:
+        decoder = STEPS if self.needs_steps else layer_path(self.decoder.is_fast)
+        return Paths(layer_path(self.encoder.is_fast), decoder)
+
     def project(self, hidden: Tensor, columns: Tensor | None = None) -> Tensor:
         return self.embeddings.project(hidden, columns)
 
@@ -214,3 +221,114 @@ class Luong(Model):
 
     def _top(self, layers: tuple[Tensor, ...]) -> Tensor:
         return layers[-self.decoder.tensors_per_layer]
+
+
+# --- wiring ----------------------------------------------------------------------------------------------------------
+
+
+def wire(wiring: Wiring, settings: LuongSettings) -> None:
+    """What feeds what."""
+    wiring.read_source(settings.reverse_source)
+    wiring.read_target()
+    current, layers = settings.query == "current", settings.layers
+    first_row = 2 if current else 3  # attention stands above the layers, or below them
+    if settings.bidirectional:
+        keys = _both_ways(wiring, settings)
+    else:
+        keys = wiring.encode(layers, settings.cell, "h̄", first_row)
+    stacked_decoder(wiring, layers, settings.cell, first_row)
+    for layer in range(1, layers + 1):
+        for final in _final_states(wiring, settings, layer):
+            wiring.link(final, f"decoder.{layer}.1", "start")
+    attend_row, output_row = (layers + 2, layers + 3) if current else (2, layers + 3)
+    wiring.attend(attend_row, settings.score, keys)
+    wiring.label("decoder", attend_row, "attention")
+    for step in wiring.steps:
+        joined = f"attentional.{step}"
+        text = f"h̃_{step}" if current else f"[c_{step}; h_{step}]"
+        wiring.add(joined, "layer", text, "decoder", step, output_row)
+        wiring.link(f"decoder.{layers}.{step}", joined, "input")
+        wiring.link(f"attend.{step}", joined, "context")
+        if not current and settings.context_to == "step":
+            wiring.link(f"attend.{step}", f"decoder.1.{step}", "context")
+        if settings.input_feeding and step > 1:
+            wiring.link(f"attentional.{step - 1}", f"decoder.1.{step}", "feeding")
+    _luong_queries(wiring, settings, attend_row)
+    wiring.label("decoder", output_row, "tanh" if current else "joined")
+    wiring.write(output_row + 1, "attentional")
+    wiring.notes += _luong_notes(settings)
+
+
+def _both_ways(wiring: Wiring, settings: LuongSettings) -> list[str]:
+    below = "embed.source"
+    for layer in range(1, settings.layers + 1):
+        row = 3 * layer - 1
+        wiring.both_directions(layer, row, below)
+        below = f"joined.{layer}"
+        for position in wiring.positions:
+            name = f"{below}.{position}"
+            wiring.add(name, "layer", f"h̄_{position}", "encoder", wiring.column(position), row + 2)
+            for direction in ("forward", "backward"):
+                wiring.link(f"encoder.{layer}.{direction}.{position}", name, "input")
+        cell = layer_name(settings.cell, layer, settings.layers)
+        for offset, text in enumerate((f"{cell} →", f"{cell} ←", "[→; ←]")):
+            wiring.label("encoder", row + offset, text)
+    return [f"{below}.{position}" for position in wiring.positions]
+
+
+def _final_states(wiring: Wiring, settings: LuongSettings, layer: int) -> list[str]:
+    if settings.bidirectional:
+        return [f"encoder.{layer}.forward.{wiring.order[-1]}", f"encoder.{layer}.backward.{wiring.order[0]}"]
+    return [f"encoder.{layer}.{wiring.order[-1]}"]
+
+
+def _luong_queries(wiring: Wiring, settings: LuongSettings, attend_row: int) -> None:
+    current, layers = settings.query == "current", settings.layers
+    if not current:
+        wiring.add("start", "cell", "h_0", "decoder", 0, layers + 2)
+        # h₀ is the state that the encoder leaves to the top layer, drawn as a box of its own to be a query.
+        wiring.edges = [
+            Edge(edge.source, "start", "start")
+            if edge.target == f"decoder.{layers}.1" and edge.role == "start"
+            else edge
+            for edge in wiring.edges
+        ]
+        wiring.link("start", f"decoder.{layers}.1", "recurrent")
+    for step in wiring.steps:
+        before = "start" if step == 1 else f"decoder.{layers}.{step - 1}"
+        query = f"decoder.{layers}.{step}" if current else before
+        wiring.link(query, f"attend.{step}", "query")
+        if settings.window != "global":
+            wiring.add(f"centre.{step}", "centre", f"p_{step}", "decoder", step, attend_row + 0.66)
+            wiring.link(f"centre.{step}", f"attend.{step}", "centre")
+        if settings.window == "local-p":
+            wiring.link(query, f"centre.{step}", "query")
+
+
+def _luong_notes(settings: LuongSettings) -> list[str]:
+    query = "h_t" if settings.query == "current" else "h_{t−1}"
+    which = "current" if settings.query == "current" else "previous"
+    score = score_formula(settings.score, query, "h̄_s", settings.sharpness)
+    notes = [f"a_t(s) = softmax_s {score}:  the {which} state is the query;  c_t = Σ_s a_t(s) h̄_s"]
+    notes[0] += sharpness_note(settings.score, settings.sharpness)
+    reach = f"only positions p_t ± {settings.window_size} are attended to"
+    if settings.score == "location":
+        notes.append(
+            f"location:  only the first {settings.max_source_positions} positions are scored;  S counts no others"
+        )
+    if settings.window == "local-m":
+        notes.append(f"local-m:  p_t = min(t, S);  {reach}")
+    if settings.window == "local-p":
+        notes.append(
+            f"local-p:  p_t = S · sigmoid(v^T tanh(W {query}));  {reach}, times exp(−(s − p_t)^2 / 2σ^2), "
+            f"σ = {settings.window_size / 2:g}"
+        )
+    joined = "h̃_t = tanh(W [c_t; h_t])"
+    if settings.query == "previous":
+        use = "joins the input" if settings.context_to == "step" else "is used there alone"
+        joined = f"[c_t; h_t] makes the output; c_t {use}"
+    fed = {"current": "h̃_{t−1}", "previous": "[c_{t−1}; h_{t−1}]"}[settings.query]
+    if settings.layers > 1:
+        notes[0] += f";  h and h̄ are the states of layer {settings.layers}"
+    notes.append(f"{joined};  " + (f"{fed} is fed to the next step" if settings.input_feeding else "no input feeding"))
+    return notes

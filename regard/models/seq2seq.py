@@ -28,6 +28,8 @@ from torch import Tensor, nn
 
 from regard.config.models import Seq2SeqSettings
 from regard.models.contract import Batch, Model, Output, State, Step
+from regard.models.paths import STEPS, Paths, layer_path
+from regard.models.wiring import Wiring, maxout_decoder, stacked_decoder
 from regard.nn.attention.intervention import Intervention
 from regard.nn.attention.memory import Memory
 from regard.nn.cells import Cell, GruNorm, Stack, between, maxout, reorder, reversal, uniform_linear
@@ -48,7 +50,7 @@ class Seq2Seq(Model):
         at_every_step = settings.context == "every_step"
         output_size = settings.maxout_size if at_every_step else hidden
         self.embeddings = Embeddings(
-            settings, source_vocabulary, target_vocabulary, output_size, loud_source=settings.layers > 1
+            settings, source_vocabulary, target_vocabulary, output_size, stacked_encoder=settings.layers > 1
         )
         self.encoder = Stack(
             settings.cell,
@@ -126,6 +128,10 @@ class Seq2Seq(Model):
             hidden, _ = self.decoder.run(words, state)
         return Output(self._drop(hidden), {} if attention else None)
 
+    def paths(self) -> Paths:
+        decoder = STEPS if isinstance(self.decoder, ChoDecoder) else layer_path(self.decoder.is_fast)
+        return Paths(layer_path(self.encoder.is_fast), decoder)
+
     def project(self, hidden: Tensor, columns: Tensor | None = None) -> Tensor:
         return self.embeddings.project(hidden, columns)
 
@@ -181,3 +187,35 @@ class ChoDecoder(nn.Module):
     def output(self, hidden: Tensor, word: Tensor, output_summary: Tensor) -> Tensor:
         """The maxout layer (…, L)."""
         return maxout(self.output_state(hidden) + self.output_word(word) + output_summary)
+
+
+# --- wiring ----------------------------------------------------------------------------------------------------------
+
+
+def wire(wiring: Wiring, settings: Seq2SeqSettings) -> None:
+    """What feeds what."""
+    wiring.read_source(settings.reverse_source)
+    wiring.read_target()
+    if settings.context == "every_step":
+        _cho(wiring, settings)
+        return
+    wiring.encode(settings.layers, settings.cell, "h̄")
+    stacked_decoder(wiring, settings.layers, settings.cell, 2)
+    for layer in range(1, settings.layers + 1):
+        wiring.link(f"encoder.{layer}.{wiring.order[-1]}", f"decoder.{layer}.1", "start")
+    wiring.write(settings.layers + 2, f"decoder.{settings.layers}")
+    wiring.notes += ["The last states of the encoder are all that the decoder ever learns of the source."]
+
+
+def _cho(wiring: Wiring, settings: Seq2SeqSettings) -> None:
+    wiring.encode(1, settings.cell, "h")
+    wiring.add("summary", "layer", "c", "decoder", 0, 2)
+    wiring.add("start", "cell", "s_0", "decoder", 0, 3)
+    wiring.link(f"encoder.1.{wiring.order[-1]}", "summary", "start")
+    wiring.link("summary", "start", "start")
+    maxout_decoder(wiring, dict.fromkeys(wiring.steps, "summary"))
+    wiring.notes += [
+        "c = tanh(V h_N),  s_0 = tanh(V′ c)",
+        "s_i = GRU(E y_{i−1}, s_{i−1}, c)",
+        "output: maxout(O_h s_i + O_y E y_{i−1} + O_c c)",
+    ]

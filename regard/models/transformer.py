@@ -38,6 +38,8 @@ from torch import Tensor, nn
 
 from regard.config.models import TransformerSettings
 from regard.models.contract import Batch, Model, Output, State, Step, TransformerWeights
+from regard.models.paths import STEPS, WHOLE, Paths
+from regard.models.wiring import Wiring, state_text
 from regard.nn.attention.intervention import Intervention, Kind
 from regard.nn.attention.memory import Memory
 from regard.nn.attention.trace import Attention
@@ -211,6 +213,9 @@ class Transformer(Model):
         traces = tuple(each for seen in looking.seen for each in seen.traces()) if trace else ()
         return Step(self.decoder_norm(y), TransformerState.of(cache), recorded, traces)
 
+    def paths(self) -> Paths:
+        return Paths(WHOLE, WHOLE, f"{STEPS}, with a cache of keys and values")
+
     def project(self, hidden: Tensor, columns: Tensor | None = None) -> Tensor:
         return self.embeddings.project(hidden, columns)
 
@@ -249,3 +254,69 @@ def _allowed(mask: Tensor, intervention: Intervention | None) -> Tensor | None:
     """The source positions that may be looked at, (B, 1, 1, S); None if all may."""
     allowed = mask if intervention is None else intervention.allow(mask)
     return None if bool(allowed.all()) else allowed[:, None, None]
+
+
+# --- wiring ----------------------------------------------------------------------------------------------------------
+
+
+ATTEND_ROWS, LAYER_ROWS = 0.85, 1.65  # of a decoder layer, above its self-attention: the look at the source, the output
+
+
+def wire(wiring: Wiring, settings: TransformerSettings) -> None:
+    """What feeds what."""
+    wiring.read_source()
+    wiring.read_target()
+    below = "embed.source"
+    for layer in range(1, settings.encoder_layers + 1):
+        for position in wiring.positions:
+            name, text = f"encoder.{layer}.{position}", state_text("x", position, layer, settings.encoder_layers > 1)
+            wiring.add(name, "cell", text, "encoder", position, layer + 1)
+            wiring.link(f"{below}.{position}", name, "input")
+            for other in wiring.positions:
+                wiring.link(f"{below}.{other}", name, "self")
+        wiring.label("encoder", layer + 1, f"layer {layer}")
+        below = f"encoder.{layer}"
+    keys = [f"{below}.{position}" for position in wiring.positions]
+    below, row = "embed.target", 2.0
+    for layer in range(1, settings.decoder_layers + 1):
+        _transformer_decoder_layer(wiring, settings, layer, row, below, keys)
+        below, row = f"decoder.{layer}", row + LAYER_ROWS + 1
+    wiring.write(row, below)
+    wiring.notes += _transformer_notes(settings)
+
+
+def _transformer_decoder_layer(
+    wiring: Wiring, settings: TransformerSettings, layer: int, row: float, below: str, keys: Sequence[str]
+) -> None:
+    numbered = settings.decoder_layers > 1
+    for step in wiring.steps:
+        own, look, output = f"decoder.{layer}.self.{step}", f"attend.{layer}.{step}", f"decoder.{layer}.{step}"
+        wiring.add(own, "cell", state_text("s", step, layer, numbered), "decoder", step, row)
+        wiring.add(look, "attend", f"{settings.heads} heads", "decoder", step, row + ATTEND_ROWS)
+        wiring.add(output, "cell", state_text("h", step, layer, numbered), "decoder", step, row + LAYER_ROWS)
+        wiring.link(f"{below}.{step}", own, "input")
+        for earlier in range(1, step + 1):  # causal
+            wiring.link(f"{below}.{earlier}", own, "self")
+        wiring.link(own, look, "query")
+        for key in keys:
+            wiring.link(key, look, "keys")
+        wiring.link(look, output, "context")
+        wiring.link(own, output, "input")
+    wiring.label("decoder", row, f"layer {layer}: self")
+    wiring.label("decoder", row + ATTEND_ROWS, "cross attention")
+    wiring.label("decoder", row + LAYER_ROWS, "feed-forward")
+
+
+def _transformer_notes(settings: TransformerSettings) -> list[str]:
+    scale = "√d " if settings.scale_embeddings else ""
+    size = settings.hidden_size // settings.heads
+    wrapped = {
+        "post": "sub-layers are added to their input and normalised:  norm(x + f(x))",
+        "pre": "sub-layers read their input normalised and are added to it:  x + f(norm(x))",
+    }[settings.norm]
+    return [
+        f"each of {settings.heads} heads:  softmax(q^T k / √{size});  d = {settings.hidden_size};  "
+        f"inputs are {scale}E x + PE(position)",
+        wrapped + ";  an encoder layer is self-attention and a feed-forward network",
+        "in the decoder a word looks at itself and at the words before it, never ahead",
+    ]

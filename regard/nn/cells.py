@@ -16,7 +16,7 @@ from regard.nn.dropout import dropout
 from regard.nn.products import PRODUCTS, Products, step_products
 from regard.nn.rnn_kernels import GruSequence, LstmSequence
 
-LOUDER = 3.0  # times the usual input weights, see `louder`
+STACKED_INPUT_SCALE = 3.0  # initial scale of input weights above the first layer
 
 CellState = tuple[Tensor, ...]
 
@@ -26,6 +26,7 @@ class Cell(nn.Module, ABC):
 
     gates: int
     state_tensors: int = 1
+    kernel: bool = False  # whether `rnn_kernels` has a fast path for it
 
     def __init__(self, input_size: int, hidden_size: int, layer_norm: bool = False) -> None:
         super().__init__()
@@ -54,6 +55,11 @@ class Cell(nn.Module, ABC):
     def initial_state(self, rows: int, like: Tensor) -> CellState:
         """Zeros."""
         return tuple(like.new_zeros(rows, self.hidden_size) for _ in range(self.state_tensors))
+
+    @property
+    def is_fast(self) -> bool:
+        """Whether `run` takes the kernel; layer normalisation does not."""
+        return self.kernel and self.norm_input is None
 
     @abstractmethod
     def forward(self, projected: Tensor, state: CellState, products: Products = PRODUCTS) -> CellState:
@@ -141,6 +147,7 @@ class Gru(Cell):
     """
 
     gates = 3
+    kernel = True
 
     def __init__(self, input_size: int, hidden_size: int, layer_norm: bool = False) -> None:
         super().__init__(input_size, hidden_size, layer_norm)
@@ -161,7 +168,7 @@ class Gru(Cell):
     def _sequence(
         self, projected: Tensor, state: CellState, real: Tensor | None, backwards: bool
     ) -> tuple[Tensor, CellState]:
-        if self.norm_input is not None:
+        if not self.is_fast:
             return super()._sequence(projected, state, real, backwards)
         padding = None if real is None else ~real
         outputs = GruSequence.apply(  # type: ignore[no-untyped-call]
@@ -209,6 +216,7 @@ class Lstm(Cell):
 
     gates = 4
     state_tensors = 2
+    kernel = True
 
     def __init__(self, input_size: int, hidden_size: int, layer_norm: bool = False) -> None:
         super().__init__(input_size, hidden_size, layer_norm)
@@ -218,15 +226,15 @@ class Lstm(Cell):
     def forward(self, projected: Tensor, state: CellState, products: Products = PRODUCTS) -> CellState:
         hidden, cell = state
         gates = self._input_product(projected) + self._hidden_product(hidden, products) + self.bias
-        admit, forget, candidate, show = gates.chunk(4, -1)
-        cell = torch.sigmoid(forget) * cell + torch.sigmoid(admit) * torch.tanh(candidate)
+        input_gate, forget_gate, candidate, output_gate = gates.chunk(4, -1)
+        cell = torch.sigmoid(forget_gate) * cell + torch.sigmoid(input_gate) * torch.tanh(candidate)
         shown = cell if self.norm_cell is None else self.norm_cell(cell)
-        return torch.sigmoid(show) * torch.tanh(shown), cell
+        return torch.sigmoid(output_gate) * torch.tanh(shown), cell
 
     def _sequence(
         self, projected: Tensor, state: CellState, real: Tensor | None, backwards: bool
     ) -> tuple[Tensor, CellState]:
-        if self.norm_input is not None:
+        if not self.is_fast:
             return super()._sequence(projected, state, real, backwards)
         padding = None if real is None else ~real
         outputs, cells = LstmSequence.apply(  # type: ignore[no-untyped-call]
@@ -240,13 +248,13 @@ CELLS: dict[CellName, type[Cell]] = {"rnn": Rnn, "gru": Gru, "lstm": Lstm}
 
 
 @torch.no_grad()
-def louder(cell: Cell) -> Cell:
-    """The cell, with larger input weights to start from, for a layer that reads another one.
+def scale_input_init(cell: Cell) -> Cell:
+    """Scale up the initial input weights of an upper layer, and return the cell.
 
-    A recurrent layer with the usual weights hands on a fraction of what it is given, so that at first the upper layers
-    hear little of the words: see also `embedding.LOUD`.
+    With the usual initialisation a recurrent layer attenuates its input, so that upper layers start with a weak
+    signal: see also `embedding.STACKED_SOURCE_SCALE`.
     """
-    cell.weight_input.mul_(LOUDER)
+    cell.weight_input.mul_(STACKED_INPUT_SCALE)
     return cell
 
 
@@ -269,11 +277,16 @@ class Stack(nn.Module):
         make, size = CELLS[cell], hidden_size // 2 if bidirectional else hidden_size
 
         def cells() -> nn.ModuleList:
-            upper = (louder(make(hidden_size, size, layer_norm)) for _ in range(layers - 1))
+            upper = (scale_input_init(make(hidden_size, size, layer_norm)) for _ in range(layers - 1))
             return nn.ModuleList([make(input_size, size, layer_norm), *upper])
 
         self.layers = cells()
         self.backward_layers = cells() if bidirectional else nn.ModuleList()
+
+    @property
+    def is_fast(self) -> bool:
+        """Whether `run` takes the kernels."""
+        return self.cell(0).is_fast
 
     @property
     def tensors_per_layer(self) -> int:

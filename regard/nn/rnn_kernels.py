@@ -106,7 +106,7 @@ class LstmSequence(torch.autograd.Function):
         backwards: bool,
     ) -> tuple[Tensor, Tensor]:
         length, rows, size = projected.size(0), start.size(0), start.size(1)
-        gates = torch.empty_like(projected)  # admit, forget, candidate, show
+        gates = torch.empty_like(projected)  # input, forget, candidate, output
         states = projected.new_empty(length, rows, size)
         cells = projected.new_empty(length, rows, size)
         shown = projected.new_empty(length, rows, size)  # tanh(c)
@@ -147,16 +147,16 @@ class LstmSequence(torch.autograd.Function):
                 kept = hidden_gradient * padding[now], cell_gradient * padding[now]
                 hidden_gradient, cell_gradient = hidden_gradient - kept[0], cell_gradient - kept[1]
             gate, to_gate = gates[now], to_gates[now]
-            admit, forget = gate[:, :size], gate[:, size : 2 * size]
-            candidate, show = gate[:, 2 * size : 3 * size], gate[:, 3 * size :]
-            cell_gradient = cell_gradient + tanh_backward(hidden_gradient * show, shown[now])
+            input_gate, forget_gate = gate[:, :size], gate[:, size : 2 * size]
+            candidate, output_gate = gate[:, 2 * size : 3 * size], gate[:, 3 * size :]
+            cell_gradient = cell_gradient + tanh_backward(hidden_gradient * output_gate, shown[now])
             torch.mul(cell_gradient, candidate, out=to_gate[:, :size])
             torch.mul(cell_gradient, before_cell[now], out=to_gate[:, size : 2 * size])
             torch.mul(hidden_gradient, shown[now], out=to_gate[:, 3 * size :])
             to_gate[:, : 2 * size] = sigmoid_backward(to_gate[:, : 2 * size], gate[:, : 2 * size])
-            to_gate[:, 2 * size : 3 * size] = tanh_backward(cell_gradient * admit, candidate)
-            to_gate[:, 3 * size :] = sigmoid_backward(to_gate[:, 3 * size :], show)
-            cell_gradient = cell_gradient * forget
+            to_gate[:, 2 * size : 3 * size] = tanh_backward(cell_gradient * input_gate, candidate)
+            to_gate[:, 3 * size :] = sigmoid_backward(to_gate[:, 3 * size :], output_gate)
+            cell_gradient = cell_gradient * forget_gate
             hidden_gradient = to_gate @ weight
             if kept is not None:
                 hidden_gradient += kept[0]

@@ -13,7 +13,6 @@ from regard.config.models import (
 )
 from regard.models import build_model
 from regard.models.contract import Batch
-from regard.models.paths import paths
 from regard.nn.attention.multihead import MultiHead
 from regard.nn.rnn_kernels import GruSequence, LstmSequence
 
@@ -52,7 +51,8 @@ def test_the_named_path_is_the_one_taken(settings: ModelConfig, monkeypatch: pyt
     encoder_calls = len(calls)
     model(Batch(ids, ids > 0, ids, ids, ids > 0))
     decoder_calls = len(calls) - 2 * encoder_calls  # forward encodes as well
-    named = paths(settings)
+    named = model.paths()
+    assert named is not None
     assert named.encoder.startswith("fast") == (encoder_calls > 0)
     assert named.decoder.startswith("fast") == (decoder_calls > 0)
     calls.clear()

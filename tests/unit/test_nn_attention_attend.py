@@ -166,8 +166,8 @@ def test_windows_keep_exact_positions_in_low_precision():
         length = 2 * (step + 1)
         predictive = Predictive(1, D).bfloat16()(query, [0], torch.tensor([length]), length)  # sigmoid(0) = 1/2
         assert predictive.inside[0, 0].nonzero().flatten().tolist() == [step - 1, step, step + 1]
-    assert predictive.favour is not None
-    assert predictive.favour.dtype == torch.bfloat16
+    assert predictive.gaussian is not None
+    assert predictive.gaussian.dtype == torch.bfloat16
 
 
 def test_location_gives_no_weight_beyond_its_reach():

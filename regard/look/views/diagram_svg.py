@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from html import escape
 from itertools import groupby
 
-from regard.look.views.graph import Diagram, Edge, Node, literal
 from regard.look.views.svg import (
     CORNER,
     ROLE_NAMES,
@@ -26,6 +25,7 @@ from regard.look.views.svg import (
     text_element,
     text_width,
 )
+from regard.models.wiring import Box, Diagram, Edge, literal
 
 ENCODER_PITCH, DECODER_PITCH = 104, 188
 ROW_PITCH, RESIDUAL_ROW_PITCH = 74, 88
@@ -46,7 +46,7 @@ def draw_diagram(diagram: Diagram, title: str, subtitle: str = "") -> str:
 
 
 @dataclass(frozen=True)
-class _Box:
+class _Frame:
     """Where a node stands."""
 
     x: float
@@ -77,15 +77,15 @@ class Drawing:
     def __init__(self, diagram: Diagram) -> None:
         self.diagram = diagram
         nodes = diagram.nodes.values()
-        self.positions = max(node.column for node in nodes if node.side == "encoder")
-        self.steps = max(node.column for node in nodes if node.side == "decoder")
+        self.positions = max(node.column for node in nodes if node.part == "encoder")
+        self.steps = max(node.column for node in nodes if node.part == "decoder")
         self.attends = any(node.kind == "attend" for node in nodes)
         keys = [diagram.nodes[edge.source].row for edge in diagram.edges if edge.role == "keys"]
         self.rows = max([node.row for node in nodes] + [row + 1 for row in keys])  # the rail runs above the keys
         self.row_pitch = RESIDUAL_ROW_PITCH if any(node.kind == "add" for node in nodes) else ROW_PITCH
         self.encoder_left = MARGIN + LABEL_ROOM + ENCODER_PITCH / 2
         self.gutter = self.encoder_left + (self.positions - 0.5) * ENCODER_PITCH
-        before = any(node.side == "decoder" and node.column == 0 for node in nodes)
+        before = any(node.part == "decoder" and node.column == 0 for node in nodes)
         self.before_first = self.gutter + GUTTER  # the column before the first step
         lead = DECODER_PITCH if before else (-ATTEND_SHIFT + ATTEND_WIDTH / 2 + 10 if self.attends else 40)
         self.decoder_left = self.before_first + lead
@@ -94,9 +94,9 @@ class Drawing:
         self.base = MARGIN + TITLE_ROOM + self.rows * self.row_pitch + BOX_HEIGHT / 2
         self.boxes = {node.name: self._box(node) for node in nodes}
 
-    def column_x(self, node: Node) -> float:
+    def column_x(self, node: Box) -> float:
         """The middle of a node's column."""
-        if node.side == "encoder":
+        if node.part == "encoder":
             return self.encoder_left + (node.column - 1) * ENCODER_PITCH
         if node.column == 0:
             return self.before_first + 20
@@ -105,20 +105,20 @@ class Drawing:
     def row_y(self, row: float) -> float:
         return self.base - row * self.row_pitch
 
-    def _box(self, node: Node) -> _Box:
+    def _box(self, node: Box) -> _Frame:
         x, y = self.column_x(node), self.row_y(node.row)
         if node.kind == "attend":
-            return _Box(x + ATTEND_SHIFT, y, ATTEND_WIDTH, BOX_HEIGHT + 8)
+            return _Frame(x + ATTEND_SHIFT, y, ATTEND_WIDTH, BOX_HEIGHT + 8)
         if node.kind == "centre":
-            return _Box(x + ATTEND_SHIFT - 20, y, 28, 28)
+            return _Frame(x + ATTEND_SHIFT - 20, y, 28, 28)
         if node.kind == "add":
-            return _Box(x, y, 17, 17)
+            return _Frame(x, y, 17, 17)
         if node.kind == "zero":
-            return _Box(x, y, 28, 28)
+            return _Frame(x, y, 28, 28)
         if node.kind in ("forward", "backward"):
             shift = -DIRECTION_SHIFT if node.kind == "forward" else DIRECTION_SHIFT
-            return _Box(x + shift, y, DIRECTION_WIDTH, BOX_HEIGHT)
-        return _Box(x, y, WORD_WIDTH if node.kind == "word" else BOX_WIDTH, BOX_HEIGHT)
+            return _Frame(x + shift, y, DIRECTION_WIDTH, BOX_HEIGHT)
+        return _Frame(x, y, WORD_WIDTH if node.kind == "word" else BOX_WIDTH, BOX_HEIGHT)
 
     # --- routes: the points of a line, from what feeds to what is fed ---------------------------------------------
 
@@ -137,7 +137,7 @@ class Drawing:
         }
         return routes.get(edge.role, self._upwards)(source, target)
 
-    def _upwards(self, source: Node, target: Node) -> list[Point]:
+    def _upwards(self, source: Box, target: Box) -> list[Point]:
         start, end = self.boxes[source.name], self.boxes[target.name]
         x = min(start.x, end.x) if "centre" in (source.kind, target.kind) else self.column_x(target)
         if "forward" in (source.kind, target.kind):
@@ -148,13 +148,13 @@ class Drawing:
             return [(start.x, start.bottom), (start.x, end.top)]
         return [(x, start.top), (x, end.bottom)]
 
-    def _recurrent(self, source: Node, target: Node) -> list[Point]:
+    def _recurrent(self, source: Box, target: Box) -> list[Point]:
         start, end = self.boxes[source.name], self.boxes[target.name]
         if start.x < end.x:
             return [(start.right, start.y), (end.left, end.y)]
         return [(start.left, start.y), (end.right, end.y)]
 
-    def _self(self, source: Node, target: Node) -> list[Point]:
+    def _self(self, source: Box, target: Box) -> list[Point]:
         """Up to a rail between two layers, along it, and up; a word's look at itself goes straight."""
         start, end = self.boxes[source.name], self.boxes[target.name]
         if source.column == target.column:
@@ -163,9 +163,9 @@ class Drawing:
         between = end.bottom + SELF_DROP
         return [(leave, start.top), (leave, between), (end.x - SELF_PORT, between), (end.x - SELF_PORT, end.bottom)]
 
-    def _start(self, source: Node, target: Node) -> list[Point]:
+    def _start(self, source: Box, target: Box) -> list[Point]:
         start, end = self.boxes[source.name], self.boxes[target.name]
-        if source.side == target.side:
+        if source.part == target.part:
             return [(start.x, start.top), (start.x, end.bottom)]
         lane = self.gutter + 4
         if source.kind == "backward":  # its last state is the first word's: it passes below its own row
@@ -176,7 +176,7 @@ class Drawing:
         lane += 10 + 7 * (source.row % 5)
         return [(start.right, start.y), (lane, start.y), (lane, end.y), (end.left, end.y)]
 
-    def _query(self, source: Node, target: Node) -> list[Point]:
+    def _query(self, source: Box, target: Box) -> list[Point]:
         start, end = self.boxes[source.name], self.boxes[target.name]
         if source.column == target.column:  # this step's state: attention stands above it to the left
             x = start.x - 20
@@ -191,7 +191,7 @@ class Drawing:
         lane = start.x + RIGHT_LANE
         return [(start.right, start.y - PORT), (lane, start.y - PORT), (lane, end.y), (end.left, end.y)]
 
-    def _context(self, source: Node, target: Node) -> list[Point]:
+    def _context(self, source: Box, target: Box) -> list[Point]:
         start, end = self.boxes[source.name], self.boxes[target.name]
         y, lane = end.y + PORT, self.column_x(target) + CONTEXT_LANE
         if source.kind != "attend":  # one vector for all steps
@@ -203,18 +203,18 @@ class Drawing:
         lane = self.column_x(source) + FEEDING_LANE
         return [(x, start.bottom), (x, between), (lane, between), (lane, y), (end.left, y)]
 
-    def _feeding(self, source: Node, target: Node) -> list[Point]:
+    def _feeding(self, source: Box, target: Box) -> list[Point]:
         start, end = self.boxes[source.name], self.boxes[target.name]
         lane, y = start.x + FEEDING_LANE, end.y - PORT
         return [(start.right, start.y), (lane, start.y), (lane, y), (end.left, y)]
 
-    def _residual(self, source: Node, target: Node) -> list[Point]:
+    def _residual(self, source: Box, target: Box) -> list[Point]:
         start, end = self.boxes[source.name], self.boxes[target.name]
         lane, y = start.x + RIGHT_LANE, start.top - 6
         # it branches off beside the line that goes up, so that its halo does not cut that line
         return [(start.x + 0.7, y), (lane, y), (lane, end.y), (end.right, end.y)]
 
-    def _word(self, source: Node, target: Node) -> list[Point]:
+    def _word(self, source: Box, target: Box) -> list[Point]:
         start, end = self.boxes[source.name], self.boxes[target.name]
         lane = start.x + RIGHT_LANE + 4
         return [(start.right, start.y), (lane, start.y), (lane, end.y), (end.right, end.y)]
@@ -277,9 +277,9 @@ class Drawing:
     def _nodes(self) -> list[str]:
         return [self._node(node) for node in self.diagram.nodes.values()]
 
-    def _node(self, node: Node) -> str:
+    def _node(self, node: Box) -> str:
         box = self.boxes[node.name]
-        look = {"word": "word", "attend": "attend", "centre": "attend", "zero": "word"}.get(node.kind, node.side)
+        look = {"word": "word", "attend": "attend", "centre": "attend", "zero": "word"}.get(node.kind, node.part)
         radius = {"word": 15.0, "attend": 8.0, "vector": 2.0}.get(node.kind, 6.0)
         if node.kind in ("add", "centre", "zero"):
             radius = box.height / 2

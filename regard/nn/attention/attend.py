@@ -76,8 +76,8 @@ class Attend(nn.Module):
             focus = self.window(query, steps, lengths, memory.mask.size(1))
             allowed = allowed & focus.inside  # (B, T, S)
         weights = masked_softmax(scores, allowed)
-        if focus is not None and focus.favour is not None:
-            weights = weights * focus.favour
+        if focus is not None and focus.gaussian is not None:
+            weights = weights * focus.gaussian
         if self.choose is not None:
             weights = self.choose(weights)
         if intervention is not None:
@@ -121,5 +121,5 @@ class Attend(nn.Module):
             context=attended.context.flatten(0, 1),
             centre=None if focus is None else focus.centre.flatten(),
             window=None if focus is None else focus.inside.flatten(0, 1),
-            favour=None if focus is None or focus.favour is None else focus.favour.flatten(0, 1),
+            gaussian=None if focus is None or focus.gaussian is None else focus.gaussian.flatten(0, 1),
         )

@@ -22,7 +22,7 @@ class Focus:
 
     centre: Tensor  # (B, T) p_t, counted from 1
     inside: Tensor  # (B, T, S) True inside the window
-    favour: Tensor | None = None  # (B, T, S) what the weights are multiplied by
+    gaussian: Tensor | None = None  # (B, T, S) what the weights are multiplied by
 
 
 class Window(nn.Module, ABC):
@@ -64,8 +64,8 @@ class Predictive(Window):
         centre = lengths.to(_exact(query)).unsqueeze(1) * share
         distances = self.distances(centre, source_length)
         sigma = self.width / 2
-        favour = torch.exp(-distances.square() / (2 * sigma**2)).to(query.dtype)
-        return Focus(centre, distances.abs() <= self.width, favour)
+        gaussian = torch.exp(-distances.square() / (2 * sigma**2)).to(query.dtype)
+        return Focus(centre, distances.abs() <= self.width, gaussian)
 
 
 def _exact(query: Tensor) -> torch.dtype:

@@ -27,4 +27,4 @@ class Trace:
     context: Tensor  # (N, Dv)
     centre: Tensor | None = None  # (N,) p_t of local attention, counted from 1
     window: Tensor | None = None  # (N, S) True inside the local window
-    favour: Tensor | None = None  # (N, S) what local-p multiplies the weights by
+    gaussian: Tensor | None = None  # (N, S) what local-p multiplies the weights by

@@ -1,4 +1,6 @@
-"""The graph of a model unrolled over a sentence: nodes, edges, and the parts that several architectures share.
+"""The wiring of a model unrolled over a sentence, as `regard diagram` draws it: boxes, edges, and shared parts.
+
+Each model file ends with `wire`, which says what feeds what in that model. Nothing here imports torch.
 
 A node is named for what it is and where: `decoder.2.1` is the second layer's state at the first step,
 `encoder.1.backward.3` the backward state over the third source word, `attend.2` the attention of the second step.
@@ -12,21 +14,21 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-NodeKind = Literal["word", "vector", "cell", "backward", "forward", "attend", "centre", "add", "layer", "zero"]
-Side = Literal["encoder", "decoder"]
+BoxKind = Literal["word", "vector", "cell", "backward", "forward", "attend", "centre", "add", "layer", "zero"]
+Part = Literal["encoder", "decoder"]
 Role = Literal[
     "input", "word", "recurrent", "self", "start", "keys", "query", "centre", "context", "feeding", "residual"
 ]
 
 
 @dataclass(frozen=True)
-class Node:
-    """One box; `text` may hold subscripts in the manner of `h_{t−1}`."""
+class Box:
+    """One quantity; `text` may hold subscripts in the manner of `h_{t−1}`."""
 
     name: str
-    kind: NodeKind
+    kind: BoxKind
     text: str
-    side: Side
+    part: Part
     column: int  # encoder from 1 in reading order; decoder from 1, with 0 for what stands before the first step
     row: float  # from 0 at the bottom
 
@@ -42,11 +44,11 @@ class Edge:
 
 @dataclass(frozen=True)
 class Diagram:
-    """Nodes, edges, and the words that explain them."""
+    """Boxes, edges, and the words that explain them."""
 
-    nodes: dict[str, Node]
+    nodes: dict[str, Box]
     edges: tuple[Edge, ...]
-    row_labels: tuple[tuple[Side, float, str], ...]
+    row_labels: tuple[tuple[Part, float, str], ...]
     notes: tuple[str, ...]  # equations and remarks
 
     def into(self, target: str) -> set[tuple[str, Role]]:
@@ -54,30 +56,30 @@ class Diagram:
         return {(edge.source, edge.role) for edge in self.edges if edge.target == target}
 
 
-class Plan:
-    """A graph that grows, over the words of a source and a target."""
+class Wiring:
+    """A graph that grows, over the words of a source and a target; each model of `models/` adds its own boxes."""
 
     def __init__(self, source: Sequence[str], target: Sequence[str]) -> None:
-        self.nodes: dict[str, Node] = {}
+        self.nodes: dict[str, Box] = {}
         self.edges: list[Edge] = []
-        self.row_labels: list[tuple[Side, float, str]] = []
+        self.row_labels: list[tuple[Part, float, str]] = []
         self.notes: list[str] = []
         self.source, self.target = source, target
         self.positions = range(1, len(source) + 1)
         self.steps = range(1, len(target) + 1)
         self.order = list(self.positions)
 
-    def add(self, name: str, kind: NodeKind, text: str, side: Side, column: int, row: float) -> None:
+    def add(self, name: str, kind: BoxKind, text: str, part: Part, column: int, row: float) -> None:
         """Put a node at a column and row."""
-        self.nodes[name] = Node(name, kind, text, side, column, row)
+        self.nodes[name] = Box(name, kind, text, part, column, row)
 
     def link(self, source: str, target: str, role: Role) -> None:
         """Let one node feed another."""
         self.edges.append(Edge(source, target, role))
 
-    def label(self, side: Side, row: float, text: str) -> None:
+    def label(self, part: Part, row: float, text: str) -> None:
         """Write beside a row what it is."""
-        self.row_labels.append((side, row, text))
+        self.row_labels.append((part, row, text))
 
     def column(self, position: int) -> int:
         """Where a source position is read."""
@@ -174,3 +176,54 @@ def state_text(letter: str, index: int, layer: int, numbered: bool) -> str:
 def layer_name(cell: str, layer: int, layers: int) -> str:
     """The label of a layer's row."""
     return f"{cell.upper()} {layer}" if layers > 1 else cell.upper()
+
+
+def stacked_decoder(wiring: Wiring, layers: int, cell: str, first_row: int) -> None:
+    """A stack of layers over the target words."""
+    below = "embed.target"
+    for layer in range(1, layers + 1):
+        wiring.decoder_layer(layer, first_row + layer - 1, "h", numbered=layers > 1)
+        for step in wiring.steps:
+            wiring.link(f"{below}.{step}", f"decoder.{layer}.{step}", "input")
+        wiring.label("decoder", first_row + layer - 1, layer_name(cell, layer, layers))
+        below = f"decoder.{layer}"
+
+
+def maxout_decoder(wiring: Wiring, contexts: dict[int, str], previous: bool = False) -> None:
+    """The decoder of Cho and of Bahdanau: state, word and context make the output; its rows are 3 to 5.
+
+    The state is that after the step, or the `previous` one.
+    """
+    wiring.decoder_layer(1, 3, "s", numbered=False)
+    wiring.link("start", "decoder.1.1", "recurrent")
+    for step in wiring.steps:
+        state, maxout, word = f"decoder.1.{step}", f"maxout.{step}", f"embed.target.{step}"
+        wiring.add(maxout, "layer", f"t_{step}", "decoder", step, 4)
+        wiring.link(word, state, "input")
+        wiring.link(contexts[step], state, "context")
+        before = "start" if step == 1 else f"decoder.1.{step - 1}"
+        wiring.link(before if previous else state, maxout, "input")
+        wiring.link(word, maxout, "word")
+        wiring.link(contexts[step], maxout, "context")
+    wiring.label("decoder", 3, "GRU")
+    wiring.label("decoder", 4, "maxout")
+    wiring.write(5, "maxout")
+
+
+def score_formula(score: str, query: str, key: str, sharpness: float | None = 1.0) -> str:
+    """A score between a query and a key, as its paper writes it."""
+    beta = "β " if sharpness is None else "" if sharpness == 1 else f"{sharpness:g} "
+    return {
+        "dot": f"{query}^T {key}",
+        "scaled_dot": f"{query}^T {key} / √d",
+        "general": f"{query}^T W {key}",
+        "additive": f"v^T tanh(W {query} + U {key})",
+        "concat": f"v^T tanh(W [{query}; {key}])",
+        "location": f"(W {query})_s",
+        "cosine": f"{beta}cos({query}, {key})",
+    }[score]
+
+
+def sharpness_note(score: str, sharpness: float | None) -> str:
+    """Says that the sharpness of a cosine is learned, if it is."""
+    return ";  β is learned" if score == "cosine" and sharpness is None else ""
