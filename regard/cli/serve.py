@@ -107,10 +107,9 @@ def read_keys(path: Path | None) -> list[str]:
     if path is None:
         keys = [key.strip() for key in os.environ.get(KEYS_VARIABLE, "").split(",")]
         return [key for key in keys if key]
-    try:
-        lines = [line.strip() for line in path.read_text("utf-8").splitlines()]
-    except UnicodeDecodeError:
-        raise ConfigError(f"{path}: is not UTF-8 text: write one API key a line.") from None
+    from regard.data.lines import read_lines
+
+    lines = [line.strip() for line in read_lines(path)]
     keys = [line for line in lines if line and not line.startswith("#")]
     if not keys:
         raise ConfigError(f"{path}: holds no API key: write one a line, or leave --api-keys out to serve everyone.")
@@ -138,6 +137,7 @@ def _run(
     overrides: list[str],
 ) -> None:
     try:
+        import babel  # noqa: F401
         import fastapi  # noqa: F401
         import prometheus_client  # noqa: F401
         import uvicorn  # noqa: F401

@@ -8,6 +8,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from babel import Locale
+
 if TYPE_CHECKING:
     from regard.data.text.tokenizer import Tokenizer
 
@@ -18,73 +20,6 @@ _CODE = "[a-z]{2,3}"
 _PAIR = re.compile(f"({_CODE})-({_CODE})")
 _FILE = re.compile(rf"\.({_CODE})(?:\.gz)?$")
 _EMBEDDED = re.compile(rf"^embedded corpus \S+ ({_CODE})-({_CODE}),")
-
-NAMES = {
-    "af": "Afrikaans",
-    "ar": "Arabic",
-    "az": "Azerbaijani",
-    "bg": "Bulgarian",
-    "bn": "Bengali",
-    "ca": "Catalan",
-    "cs": "Czech",
-    "cy": "Welsh",
-    "da": "Danish",
-    "de": "German",
-    "el": "Greek",
-    "en": "English",
-    "eo": "Esperanto",
-    "es": "Spanish",
-    "et": "Estonian",
-    "eu": "Basque",
-    "fa": "Persian",
-    "fi": "Finnish",
-    "fr": "French",
-    "ga": "Irish",
-    "gl": "Galician",
-    "gu": "Gujarati",
-    "he": "Hebrew",
-    "hi": "Hindi",
-    "hr": "Croatian",
-    "hu": "Hungarian",
-    "hy": "Armenian",
-    "id": "Indonesian",
-    "is": "Icelandic",
-    "it": "Italian",
-    "ja": "Japanese",
-    "ka": "Georgian",
-    "kk": "Kazakh",
-    "ko": "Korean",
-    "lt": "Lithuanian",
-    "lv": "Latvian",
-    "mk": "Macedonian",
-    "mr": "Marathi",
-    "ms": "Malay",
-    "ne": "Nepali",
-    "nb": "Norwegian",
-    "nl": "Dutch",
-    "no": "Norwegian",
-    "pl": "Polish",
-    "pt": "Portuguese",
-    "ro": "Romanian",
-    "ru": "Russian",
-    "sk": "Slovak",
-    "sl": "Slovenian",
-    "sq": "Albanian",
-    "sr": "Serbian",
-    "sv": "Swedish",
-    "sw": "Swahili",
-    "ta": "Tamil",
-    "te": "Telugu",
-    "th": "Thai",
-    "tl": "Tagalog",
-    "tr": "Turkish",
-    "uk": "Ukrainian",
-    "ur": "Urdu",
-    "uz": "Uzbek",
-    "vi": "Vietnamese",
-    "zh": "Chinese",
-    UNKNOWN: "unknown language",
-}
 
 
 @dataclass(frozen=True)
@@ -100,9 +35,9 @@ class Languages:
         return UNKNOWN not in (self.source, self.target)
 
 
-def name_of(code: str) -> str:
-    """The English name of a language, or its code."""
-    return NAMES.get(code, code)
+def name_of(code: str, locale: str = "en") -> str:
+    """The name of a language in the language `locale`, or its code."""
+    return str(Locale.parse(locale).languages.get(code, code))
 
 
 def parse_pair(text: str) -> Languages | None:
@@ -122,8 +57,9 @@ def languages_of(metrics: Mapping[str, Any], folder_name: str) -> Languages:
     files = [_FILE.search(name) for name in text.split(", ")]
     if len(files) == 2 and files[0] and files[1] and files[0][1] != files[1][1]:
         return Languages(files[0][1], files[1][1])
-    for found in re.finditer(rf"(?<![a-z])({_CODE})-({_CODE})(?![a-z])", folder_name):
-        if found[1] in NAMES and found[2] in NAMES:
+    # two letters each: nearly every word of three is a language, as in "my-run"
+    for found in re.finditer(r"(?<![a-z])([a-z]{2})-([a-z]{2})(?![a-z])", folder_name):
+        if name_of(found[1]) != found[1] and name_of(found[2]) != found[2]:
             return Languages(found[1], found[2])
     return Languages(UNKNOWN, UNKNOWN)
 

@@ -10,7 +10,7 @@ from regard.cli.serve import read_keys
 from regard.config.settings import TextSettings
 from regard.data.text.tokenizer import Tokenizer
 from regard.data.toy import toy_corpus
-from regard.errors import ConfigError
+from regard.errors import ConfigError, DataError
 from regard.serve.errors import ApiError
 from regard.serve.guard import Guard
 from regard.serve.languages import Languages, detect, languages_of, name_of, parse_pair
@@ -32,6 +32,7 @@ def trained_on(text: str) -> dict[str, object]:
         ("embedded corpus phrases en-fr, train, 5,000 pairs", "model", Languages("en", "fr")),
         ("corpus.tsv", "models-de-en", Languages("de", "en")),
         ("corpus.tsv", "my-model", Languages("und", "und")),
+        ("corpus.tsv", "my-run", Languages("und", "und")),
         ("text.tok, text.tok", "x", Languages("und", "und")),
         ("pairs from Python", "best", Languages("und", "und")),
     ],
@@ -45,7 +46,8 @@ def test_pairs_and_names() -> None:
     assert parse_pair("de-en") == Languages("de", "en")
     assert parse_pair("german-english") is None
     assert name_of("ko") == "Korean"
-    assert name_of("xx") == "xx"
+    assert name_of("ko", "ko") == "한국어"
+    assert name_of("xx") == name_of("xx", "ko") == "xx"
 
 
 @pytest.fixture(scope="module")
@@ -136,6 +138,9 @@ def test_keys_are_read_from_a_file_or_the_environment(tmp_path: Path, monkeypatc
     assert read_keys(None) == ["a", "b"]
     file.write_text("# none\n")
     with pytest.raises(ConfigError, match="holds no API key"):
+        read_keys(file)
+    file.write_bytes(b"first\n\xff\n")
+    with pytest.raises(DataError, match=r"keys:2: .* is not UTF-8"):
         read_keys(file)
 
 
