@@ -135,7 +135,8 @@ def evaluate(
 
 
 def _read_files(source: Path | None, references: Sequence[Path], gold: Path | None, one_based: bool) -> _TestSet:
-    from regard.data.text.corpus import read_lines, read_pairs
+    from regard.data.lines import read_lines
+    from regard.data.text.corpus import read_pairs
     from regard.evaluation.alignment import check_bounds, read_links
 
     if source is None:
@@ -171,7 +172,7 @@ def _toy_test(toy: str, split: str, count: int) -> _TestSet:
 
 
 def _read_hypotheses(path: Path, lines: int) -> list[str]:
-    from regard.data.text.corpus import read_lines
+    from regard.data.lines import read_lines
 
     texts = list(read_lines(path))
     _same_lines(path, len(texts), "the test set", lines)

@@ -96,7 +96,7 @@ def translate(
         check_open("stdin", "name a file with --input, or redirect one to it")
     if output_file is None:
         check_open("stdout", "name a file with --output, or redirect it to one")
-    from regard.data.text.corpus import read_lines
+    from regard.data.lines import read_lines
     from regard.inference.lines import WINDOW
     from regard.process import tune_process
 
@@ -157,26 +157,15 @@ def _search_settings(recipe: Recipe, overrides: list[str], flags: dict[str, Any]
 
 
 def _input_lines(path: Path | None) -> Iterator[str]:
-    """The lines of a file or of stdin; they end at "\\n" alone, so that no other character adds one."""
-    if path is not None:
-        from regard.data.text.corpus import read_lines
+    """The lines of a file or of stdin."""
+    from regard.data.lines import decode_lines, read_lines
 
-        yield from read_lines(path)
-        return
-    for number, raw in enumerate(sys.stdin.buffer, 1):
-        line = raw.removesuffix(b"\n").removesuffix(b"\r")
-        try:
-            yield (line.removeprefix(b"\xef\xbb\xbf") if number == 1 else line).decode()
-        except UnicodeDecodeError as error:
-            raise DataError(
-                f"stdin, line {number}: byte {error.start + 1} is not UTF-8 ({error.reason}): "
-                "convert the text first, e.g. with `iconv -t UTF-8`."
-            ) from None
+    return decode_lines(sys.stdin.buffer, "stdin") if path is None else read_lines(path)
 
 
 def _how_many_lines(path: Path | None) -> int | None:
     """None if they can be read only once, or not at all (which is told when they are translated)."""
-    from regard.data.text.corpus import read_lines
+    from regard.data.lines import read_lines
 
     if path is None or not path.is_file():
         return None

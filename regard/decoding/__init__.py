@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 from regard.config.settings import SearchSettings
+from regard.config.vocabulary import BOS, EOS, PAD
 from regard.decoding.beam import beam_search
 from regard.decoding.decoding import Decoding, Request
 from regard.decoding.greedy import greedy_search
@@ -39,9 +40,9 @@ def search(
     candidates: int = 0,
     intervention: Intervention | None = None,
     indices: Sequence[int] = (),
-    pad: int = 0,
-    bos: int = 2,
-    eos: int = 3,
+    pad: int = PAD,
+    bos: int = BOS,
+    eos: int = EOS,
     unk: int | None = None,
     tree: BeamTree | None = None,
     shortlist: Shortlist | None = None,

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from regard.config.settings import SearchSettings
+from regard.config.vocabulary import BOS, EOS, PAD
 from regard.decoding.constraints import constrain, limits_of
 from regard.decoding.hypothesis import Ending, Hypothesis, Record
 from regard.decoding.penalties import coverage_penalty
@@ -28,9 +29,9 @@ class Request:
     """What is asked of a search, besides the sentences."""
 
     settings: SearchSettings
-    bos: int = 2
-    eos: int = 3
-    pad: int = 0
+    bos: int = BOS
+    eos: int = EOS
+    pad: int = PAD
     unk: int | None = None  # None: do not record what an unknown word was looking at
     prefix: Tensor | None = None  # (B, P), padded
     attention: bool = False

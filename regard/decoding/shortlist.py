@@ -24,10 +24,10 @@ import torch
 from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
+from regard.config.vocabulary import EOS, SPECIAL_PIECES
 from regard.data.text.aligner import LEAST, MOST_PAIRS, check_sizes, learn
 from regard.data.text.corpus import EncodedCorpus, Side
-from regard.data.text.pieces import SPECIAL_PIECES
-from regard.data.text.tokenizer import EOS, Tokenizer
+from regard.data.text.tokenizer import Tokenizer
 from regard.errors import ConfigError, ModelFolderError
 from regard.storage.files import write_tensors
 from regard.storage.folder import SHORTLIST, read_folder

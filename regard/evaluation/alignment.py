@@ -8,10 +8,8 @@ Alignment error rate as in Och and Ney (2003), with S the sure links, P ⊇ S th
 
 from __future__ import annotations
 
-import gzip
 import re
-import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -19,6 +17,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from regard.data.lines import read_lines
 from regard.errors import ConfigError, DataError, did_you_mean
 
 Links = frozenset[tuple[int, int]]
@@ -70,31 +69,15 @@ def parse_links(line: str, *, one_based: bool = False, where: str = "alignment")
 
 
 def read_links(path: str | Path, *, one_based: bool = False) -> list[GoldLinks]:
-    """Read a file of links, one sentence per line, in Pharaoh or talp form, plain or .gz.
+    """Read a file of links, one sentence per line, in Pharaoh or talp form, plain or gzip.
 
     In a Pharaoh file every link is sure, so a system's output is the `possible` (or `sure`) of each line.
     """
     path = Path(path)
     return [
         parse_links(line, one_based=one_based, where=f"{path}, line {number}")
-        for number, line in enumerate(_lines(path), start=1)
+        for number, line in enumerate(read_lines(path), start=1)
     ]
-
-
-def _lines(path: Path) -> Iterator[str]:
-    try:
-        with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as file:
-            for number, line in enumerate(file, start=1):
-                try:
-                    yield line.decode("utf-8")
-                except UnicodeDecodeError as error:
-                    raise DataError(f"{path}, line {number}: not UTF-8: convert the file to UTF-8.") from error
-    except FileNotFoundError as error:
-        raise DataError(f"{path}: there is no such file: check the path.") from error
-    except IsADirectoryError as error:
-        raise DataError(f"{path}: is a folder: give a file of word links.") from error
-    except (gzip.BadGzipFile, EOFError, zlib.error) as error:
-        raise DataError(f"{path}: not a whole gzip file: copy it again, or rename it without .gz.") from error
 
 
 def format_links(links: Links) -> str:

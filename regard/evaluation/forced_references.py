@@ -9,8 +9,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from regard.config.vocabulary import EOS
 from regard.data.text.batches import collate, plan_batches
-from regard.data.text.tokenizer import EOS, Token, Tokenizer
+from regard.data.text.tokenizer import Token, Tokenizer
 from regard.decoding.forced import force
 from regard.errors import NoAttention
 from regard.evaluation.alignment import Readings, alignment_readings

@@ -20,10 +20,11 @@ from torch import Tensor
 
 from regard.config.captioning import CaptionRecipe
 from regard.config.settings import SearchSettings
+from regard.config.vocabulary import BOS, EOS, PAD
 from regard.data.images.image_set import read_image
 from regard.data.images.pixels import Pixels, as_pixels, as_tensor, png_of
 from regard.data.text.batches import collate, source_batch
-from regard.data.text.tokenizer import BOS, EOS, PAD, Token, Tokenizer
+from regard.data.text.tokenizer import Token, Tokenizer
 from regard.decoding import search as run_search
 from regard.decoding.forced import force
 from regard.decoding.hypothesis import Hypothesis

@@ -10,7 +10,8 @@ import warnings
 from collections.abc import Callable
 
 from regard.config.settings import SearchSettings
-from regard.data.text.tokenizer import EOS, Token
+from regard.config.vocabulary import EOS
+from regard.data.text.tokenizer import Token
 from regard.decoding.text_model import TextModel
 from regard.errors import LongLine
 

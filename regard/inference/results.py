@@ -9,7 +9,8 @@ from functools import partial
 import numpy as np
 
 from regard.config.settings import SearchSettings
-from regard.data.text.tokenizer import UNK, Token
+from regard.config.vocabulary import UNK
+from regard.data.text.tokenizer import Token
 from regard.decoding.hypothesis import Hypothesis
 from regard.decoding.text_model import TextModel
 from regard.inference.long_lines import cut_tokens

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from regard.config.settings import SearchSettings
-from regard.data.text.tokenizer import UNK
+from regard.config.vocabulary import UNK
 from regard.decoding.engines.choice import Engines
 from regard.decoding.engines.engine import Sentence
 from regard.decoding.text_model import TextModel

@@ -13,15 +13,16 @@ from typing import Any
 import torch
 
 from regard import __version__
+from regard.config.vocabulary import BOS, EOS, PAD, SPECIAL_PIECES
 from regard.data.text.foreign import ForeignTokenizer
-from regard.data.text.tokenizer import BOS, EOS, PAD, Tokenizer
+from regard.data.text.tokenizer import Tokenizer
 from regard.errors import ModelFolderError
 from regard.interop.marian_names import DECODER_WORDS, ENCODER_WORDS, OUTPUT, OUTPUT_BIAS, SHARED, layer_names
 from regard.interop.outgoing import Outgoing, pieces, read_transformer, start_id, with_positions_in_halves
 from regard.storage.files import new_folder, write_bytes, write_json, write_tensors
 from regard.storage.folder import CARD, CONFIG, WEIGHTS
 
-SPECIAL = {"pad_token": "<pad>", "unk_token": "<unk>", "bos_token": "<s>", "eos_token": "</s>"}
+SPECIAL = dict(zip(("pad_token", "unk_token", "bos_token", "eos_token"), SPECIAL_PIECES, strict=True))
 MAX_POSITIONS = 1024
 
 

@@ -20,10 +20,9 @@ from regard import __version__
 from regard.config.models import TransformerSettings
 from regard.config.recipes import explain
 from regard.config.settings import Recipe, SearchSettings, TextSettings, TrainingSettings
+from regard.config.vocabulary import BOS, SPECIAL_PIECES
 from regard.data.text.foreign import ForeignTokenizer, from_sentencepiece
-from regard.data.text.pieces import SPECIAL_PIECES
 from regard.data.text.sentencepiece import SentencePiece
-from regard.data.text.tokenizer import BOS
 from regard.errors import ConfigError, ModelFolderError
 from regard.interop.marian_names import (
     DECODER_WORDS,

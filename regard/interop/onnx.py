@@ -18,7 +18,7 @@ import numpy as np
 import torch
 
 from regard import __version__
-from regard.data.text.tokenizer import BOS, PAD
+from regard.config.vocabulary import BOS, PAD
 from regard.errors import ConfigError, ModelFolderError
 from regard.interop.outgoing import Outgoing, read_transformer
 from regard.nn.positions import position_table

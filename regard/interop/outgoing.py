@@ -10,7 +10,8 @@ import torch
 from torch import Tensor
 
 from regard.config.models import TransformerSettings
-from regard.data.text.tokenizer import BOS, PAD, Tokenizer
+from regard.config.vocabulary import BOS, PAD
+from regard.data.text.tokenizer import Tokenizer
 from regard.errors import ModelFolderError
 from regard.models.contract import TransformerWeights
 from regard.storage.folder import JOINT, SOURCE, TARGET, Folder, read_folder

@@ -12,7 +12,8 @@ from typing import Any, Protocol
 import torch
 from torch import Tensor
 
-from regard.data.text.tokenizer import BOS, Token, Tokenizer
+from regard.config.vocabulary import BOS
+from regard.data.text.tokenizer import Token, Tokenizer
 from regard.decoding.text_model import TextModel
 from regard.decoding.tree import BeamTree
 from regard.look.record import (

@@ -10,6 +10,7 @@ from functools import cached_property
 import torch
 from torch import Tensor
 
+from regard.config.vocabulary import BOS, EOS
 from regard.errors import ContractError
 from regard.models.contract import Batch, Model, Output, State, Step, join_steps
 from regard.nn.attention.intervention import Intervention
@@ -120,18 +121,18 @@ class Probe:
 
 
 def example_batch(source_vocabulary: int, target_vocabulary: int, seed: int) -> Batch:
-    """Three sentence pairs of different lengths, with pad 0, bos 2 and eos 3 as everywhere in Regard."""
+    """Three sentence pairs of different lengths, with Regard's special ids."""
     if min(source_vocabulary, target_vocabulary) < 6:
         raise ContractError("check_contract needs vocabularies of at least 6 entries: four are special ones.")
     generator = torch.Generator().manual_seed(seed)
-    source = torch.randint(4, source_vocabulary, (len(SOURCE_LENGTHS), SOURCE_WIDTH), generator=generator)
-    words = torch.randint(4, target_vocabulary, (len(TARGET_LENGTHS), max(TARGET_LENGTHS)), generator=generator)
+    source = torch.randint(EOS + 1, source_vocabulary, (len(SOURCE_LENGTHS), SOURCE_WIDTH), generator=generator)
+    words = torch.randint(EOS + 1, target_vocabulary, (len(TARGET_LENGTHS), max(TARGET_LENGTHS)), generator=generator)
     source_lengths, target_lengths = torch.tensor(SOURCE_LENGTHS), torch.tensor(TARGET_LENGTHS)
     source_mask = torch.arange(SOURCE_WIDTH) < source_lengths.unsqueeze(1)
     target_mask = torch.arange(max(TARGET_LENGTHS)) < target_lengths.unsqueeze(1)
-    source[torch.arange(len(SOURCE_LENGTHS)), source_lengths - 1] = 3
-    words[torch.arange(len(TARGET_LENGTHS)), target_lengths - 1] = 3
-    target_in = torch.cat([torch.full((len(TARGET_LENGTHS), 1), 2), words[:, :-1]], 1)
+    source[torch.arange(len(SOURCE_LENGTHS)), source_lengths - 1] = EOS
+    words[torch.arange(len(TARGET_LENGTHS)), target_lengths - 1] = EOS
+    target_in = torch.cat([torch.full((len(TARGET_LENGTHS), 1), BOS), words[:, :-1]], 1)
     return Batch(source * source_mask, source_mask, target_in * target_mask, words * target_mask, target_mask)
 
 

@@ -37,6 +37,7 @@ import torch
 from torch import Tensor, nn
 
 from regard.config.models import TransformerSettings
+from regard.config.vocabulary import BOS, PAD
 from regard.models.contract import Batch, Model, Output, State, Step, TransformerWeights
 from regard.models.paths import STEPS, WHOLE, Paths
 from regard.models.wiring import Wiring, state_text
@@ -49,8 +50,6 @@ from regard.nn.embedding import Embeddings
 from regard.nn.positions import position_table, power_of_two
 from regard.nn.ragged import Rows
 from regard.nn.transformer import AfterCache, DecoderLayer, EncoderLayer, Looking, OverSource, WithinSentences
-
-BOS, PAD = 2, 0  # as in regard.data.text.tokenizer
 
 INITIAL_SCALE = 0.5
 """Initialisation, relative to Glorot's uniform weights and unit-length word vectors.

@@ -10,10 +10,10 @@ from typing import Any, Literal
 import torch
 
 from regard.config.settings import SearchSettings, TrainingSettings
+from regard.config.vocabulary import BOS, EOS
 from regard.data.text.batches import BatchPlan, source_batch
 from regard.data.text.corpus import EncodedCorpus, Pair
 from regard.data.text.sources import Tokenizers, spread
-from regard.data.text.tokenizer import BOS, EOS
 from regard.decoding import search
 from regard.errors import TrainingError
 from regard.evaluation.scores import corpus_scores, perplexity

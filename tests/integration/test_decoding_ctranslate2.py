@@ -13,7 +13,7 @@ from interop_help import LINES, PAIRS, transformer_folder
 import regard
 from regard.cli import main
 from regard.config.recipes import check_recipe
-from regard.data.text.tokenizer import EOS, UNK
+from regard.config.vocabulary import EOS, UNK
 from regard.decoding.engines.ctranslate2 import CTranslate2Engine, vocabulary_map
 from regard.decoding.shortlist import Shortlist, shortlist_folder
 from regard.errors import ConfigError

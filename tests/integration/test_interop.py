@@ -12,8 +12,8 @@ from training_help import recipe
 
 import regard
 from regard.cli import main
+from regard.config.vocabulary import BOS, EOS, PAD
 from regard.data.text.batches import collate
-from regard.data.text.tokenizer import BOS, EOS, PAD
 from regard.inference.translator import Translator
 from regard.models.contract import Batch
 from regard.storage.folder import model_tensors, read_folder

@@ -153,7 +153,7 @@ def test_invalid_utf8_names_the_line_after_the_lines_before_it(
     status, out, err = run(monkeypatch, capsysbinary, bad, "translate", model)
     assert status == 2
     assert len(out.splitlines()) == 2
-    assert "stdin, line 3: byte 4 is not UTF-8" in err
+    assert "stdin:3: byte 0xf6 at position 4 is not UTF-8" in err
     assert err.count("\n") == 1
     (tmp_path / "out").write_text("before")
     status, _, _ = run(monkeypatch, capsysbinary, bad, "translate", model, "-o", tmp_path / "out")

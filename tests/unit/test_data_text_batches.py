@@ -9,9 +9,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from regard.config.settings import TextSettings
+from regard.config.vocabulary import BOS, EOS, PAD
 from regard.data.text.batches import BatchPlan, Lengths, collate, plan_batches, source_batch
 from regard.data.text.corpus import EncodedCorpus, Pair
-from regard.data.text.tokenizer import BOS, EOS, PAD, Tokenizer
+from regard.data.text.tokenizer import Tokenizer
 
 
 def lengths(count: int) -> tuple[Lengths, Lengths]:

@@ -11,9 +11,11 @@ import numpy as np
 import pytest
 
 from regard.config.settings import TextSettings
+from regard.config.vocabulary import EOS
+from regard.data.lines import read_lines
 from regard.data.text import corpus as corpus_module
-from regard.data.text.corpus import EncodedCorpus, Pair, Skipped, read_lines, read_pairs
-from regard.data.text.tokenizer import EOS, Tokenizer
+from regard.data.text.corpus import EncodedCorpus, Pair, Skipped, read_pairs
+from regard.data.text.tokenizer import Tokenizer
 from regard.errors import DataError
 
 PAIRS = [Pair(f"the {word} is {other}", f"le {word} est {other} .") for word in "abcd" for other in "efgh"]
@@ -34,6 +36,14 @@ def build(folder: Path, pairs: list[Pair] | Iterator[Pair] = PAIRS, max_length: 
 def test_lines_end_at_newline_alone(tmp_path: Path) -> None:
     path = write(tmp_path / "a", "\ufeffone\r\ntwo\u2028still two\x85\x0c\r\r\n\nlast".encode())
     assert list(read_lines(path)) == ["one", "two\u2028still two\x85\x0c\r", "", "last"]
+
+
+def test_a_line_without_an_end_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("regard.data.lines.LONGEST_LINE", 100)
+    assert len(list(read_lines(write(tmp_path / "long", b"x" * 99 + b"\n" + b"y" * 100)))) == 2
+    for name, pack in (("a", bytes), ("a.gz", gzip.compress)):
+        with pytest.raises(DataError, match=rf"{name}:2: a line of more than"):
+            list(read_lines(write(tmp_path / name, pack(b"one\n" + b"x" * 101 + b"\n"))))
 
 
 def test_gzip_is_known_by_content(tmp_path: Path) -> None:

@@ -11,9 +11,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tokenizers import decoders, models, normalizers, pre_tokenizers, processors, trainers
 
+from regard.config.vocabulary import EOS, UNK
 from regard.data.text.foreign import ForeignTokenizer, from_sentencepiece, read_tokenizer_file
 from regard.data.text.sentencepiece import SentencePiece
-from regard.data.text.tokenizer import EOS, UNK, Tokenizer
+from regard.data.text.tokenizer import Tokenizer
 from regard.data.text.vectors import read_vectors, write_vectors
 from regard.data.toy import toy_corpus
 from regard.errors import DataError

@@ -13,8 +13,9 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from regard.config.settings import TextSettings
+from regard.config.vocabulary import BOS, EOS, PAD, UNK
 from regard.data.text.pieces import sample_lines
-from regard.data.text.tokenizer import BOS, EOS, PAD, UNK, Tokenizer
+from regard.data.text.tokenizer import Tokenizer
 from regard.errors import ConfigError, DataError, ModelFolderError
 
 LINES = [

@@ -8,7 +8,8 @@ import pytest
 import torch
 
 from regard.config.recipes import check_recipe
-from regard.data.text.tokenizer import UNK, Tokenizer
+from regard.config.vocabulary import UNK
+from regard.data.text.tokenizer import Tokenizer
 from regard.decoding.shortlist import Shortlist
 from regard.inference.translator import Translator
 from regard.models import build_model

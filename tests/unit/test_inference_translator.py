@@ -12,8 +12,9 @@ import torch
 
 from regard.config.recipes import check_recipe
 from regard.config.settings import Recipe, SearchSettings
+from regard.config.vocabulary import EOS, UNK
 from regard.data.text.corpus import Pair
-from regard.data.text.tokenizer import EOS, UNK, Token, Tokenizer
+from regard.data.text.tokenizer import Token, Tokenizer
 from regard.decoding.penalties import COVERAGE_FLOOR
 from regard.errors import ConfigError, NoAttention
 from regard.inference.translation import Translation, one_line

@@ -12,7 +12,7 @@ import pytest
 from look_help import translator_of
 
 from regard.config.settings import SearchSettings
-from regard.data.text.tokenizer import EOS, PAD
+from regard.config.vocabulary import EOS, PAD
 from regard.errors import ConfigError, DataError
 from regard.inference.translation import Translation
 from regard.inference.translator import Translator

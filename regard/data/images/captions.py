@@ -23,7 +23,7 @@ import numpy.typing as npt
 
 from regard.data.images.image_set import read_image
 from regard.data.images.pixels import Pixels, as_pixels, as_tensor
-from regard.data.text.corpus import read_lines
+from regard.data.lines import read_lines
 from regard.data.toy.scenes import LANGUAGES, Language, scenes
 from regard.errors import DataError
 from regard.storage.files import write_bytes, write_json

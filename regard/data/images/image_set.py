@@ -13,7 +13,6 @@ recipe says which size and channels to bring them to.
 
 from __future__ import annotations
 
-import gzip
 import math
 import warnings
 from collections.abc import Sequence
@@ -27,6 +26,7 @@ import torch
 from PIL import Image, ImageOps, UnidentifiedImageError
 from torch import Tensor
 
+from regard.data.lines import GZIP_ERRORS, open_unpacked
 from regard.errors import DataError
 
 Split = Literal["train", "valid", "test"]
@@ -227,10 +227,8 @@ def _read_idx(folder: Path, split: Split, classes: Sequence[str]) -> ImageSet | 
 
 def read_idx(path: Path, dimensions: int) -> npt.NDArray[np.uint8]:
     """An IDX file of bytes with so many dimensions, plain or gzip."""
-    with open(path, "rb") as raw:
-        packed = raw.read(2) == b"\x1f\x8b"
     try:
-        with gzip.open(path, "rb") if packed else open(path, "rb") as file:
+        with open_unpacked(path) as file:
             header = file.read(4 + 4 * dimensions)
             if len(header) < 4 + 4 * dimensions or header[:4] != bytes((0, 0, 8, dimensions)):
                 raise DataError(f"{path}: is no IDX file of bytes with {dimensions} dimensions: give MNIST's format.")
@@ -238,9 +236,7 @@ def read_idx(path: Path, dimensions: int) -> npt.NDArray[np.uint8]:
             expected = math.prod(shape)
             _check_bytes(expected, path)
             content = file.read(expected + 1)
-    except (EOFError, gzip.BadGzipFile, OSError) as error:
-        if isinstance(error, OSError) and error.errno is not None:
-            raise
+    except GZIP_ERRORS as error:
         raise DataError(f"{path}: is damaged or cut short ({error}): get it again.") from None
     if len(content) != expected:
         amount = "more" if len(content) > expected else f"only {len(content):,}"

@@ -15,8 +15,8 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
+from regard.config.vocabulary import BOS, PAD
 from regard.data.text.corpus import EncodedCorpus, Ids
-from regard.data.text.tokenizer import BOS, PAD
 from regard.models.contract import NOWHERE, Batch
 
 NOISE = 1.0  # tokens by which a length may look longer while sorting: batches then differ between epochs

@@ -1,20 +1,15 @@
 """Parallel text: read strictly from files, and kept as token ids in memory-mapped arrays.
 
-Text files are UTF-8, plain or gzip (known by content, not by name). Lines end at "\\n" alone; a "\\r" before it is
-dropped, and so is a byte order mark at the very start. Anything else that is wrong is an error that names the file
-and the line.
+`regard.data.lines` reads the lines; a fault in a pair is an error that names the file and the line.
 """
 
 from __future__ import annotations
 
-import gzip
 import hashlib
-import io
 import itertools
 import json
 import os
 import shutil
-import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import asdict, dataclass
@@ -25,6 +20,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from regard.data.lines import read_lines
 from regard.data.text.tokenizer import Tokenizer
 from regard.errors import DataError
 
@@ -52,21 +48,6 @@ class Skipped:
 
 
 # --- reading text -------------------------------------------------------------------------------------------------
-
-
-def read_lines(path: Path | str) -> Iterator[str]:
-    """The lines of a UTF-8 file, plain or gzip."""
-    with _open(Path(path)) as stream:
-        number = 0
-        try:
-            for number, raw in enumerate(stream, 1):
-                yield _decode_line(raw, path, number)
-        except (EOFError, gzip.BadGzipFile, zlib.error) as error:
-            raise DataError(
-                f"{path}: the gzip file is damaged or cut short after line {number} ({error}). Get it again."
-            ) from error
-        except OSError as error:
-            raise DataError(f"{path}: reading failed after line {number} ({error.strerror}).") from error
 
 
 def read_pairs(source: Path | str, target: Path | str | None = None) -> Iterator[Pair]:
@@ -102,50 +83,6 @@ def _read_tabbed(path: Path | str) -> Iterator[Pair]:
                 "Mend the line, or give two files."
             )
         yield Pair(sides[0], sides[1])
-
-
-def _open(path: Path) -> io.BufferedReader | gzip.GzipFile:
-    """The file's bytes, unpacked where they are gzip."""
-    if path.is_dir():
-        raise DataError(f"{path}: this is a directory. Name a text file in it.")
-    try:
-        plain = path.open("rb")
-    except FileNotFoundError as error:
-        raise DataError(f"{path}: no such file. Check the path.") from error
-    except OSError as error:
-        raise DataError(f"{path}: cannot be opened ({error.strerror}).") from error
-    assert isinstance(plain, io.BufferedReader)
-    if plain.peek(2)[:2] == b"\x1f\x8b":
-        return _Unzipped(plain)
-    if path.suffix == ".gz" and plain.peek(1):
-        plain.close()
-        raise DataError(f"{path}: its name ends in .gz but it is not a gzip file. Rename it or get it again.")
-    return plain
-
-
-class _Unzipped(gzip.GzipFile):
-    """A gzip stream that closes the file below it."""
-
-    def __init__(self, plain: io.BufferedReader) -> None:
-        super().__init__(fileobj=plain)
-        self._plain = plain
-
-    def close(self) -> None:
-        super().close()
-        self._plain.close()
-
-
-def _decode_line(raw: bytes, path: Path | str, number: int) -> str:
-    raw = raw.removesuffix(b"\n").removesuffix(b"\r")
-    if number == 1:
-        raw = raw.removeprefix(b"\xef\xbb\xbf")
-    try:
-        return raw.decode("utf-8")
-    except UnicodeDecodeError as error:
-        raise DataError(
-            f"{path}:{number}: byte 0x{raw[error.start]:02x} at position {error.start + 1} is not UTF-8. "
-            "Convert the file, for example with iconv -t UTF-8."
-        ) from error
 
 
 # --- token ids on disk --------------------------------------------------------------------------------------------

@@ -18,18 +18,18 @@ from typing import Any
 
 import tokenizers
 
+from regard.config.vocabulary import BOS, EOS, PAD, SPECIAL_PIECES, UNK
 from regard.data.text.pieces import (
     BYTE_PIECES,
     ESCAPE,
     MARKER,
-    SPECIAL_PIECES,
     added_token,
     closing_eos,
     escaping_steps,
     without_surrogates,
 )
 from regard.data.text.sentencepiece import BYTE, NORMAL, USER_DEFINED, Normalizer, SentencePiece
-from regard.data.text.tokenizer import BOS, EOS, PAD, UNK, Span, Tokenizer
+from regard.data.text.tokenizer import Span, Tokenizer
 from regard.errors import DataError, ModelFolderError
 
 Json = dict[str, Any]

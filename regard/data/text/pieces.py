@@ -18,10 +18,10 @@ from typing import Any
 import tokenizers
 
 from regard.config.settings import TextSettings
+from regard.config.vocabulary import EOS, SPECIAL_PIECES, UNK
 from regard.data.text.unigram import train_unigram
 from regard.errors import ConfigError, DataError
 
-SPECIAL_PIECES = ("<pad>", "<unk>", "<s>", "</s>")
 BYTE_PIECES = tuple(f"<0x{byte:02X}>" for byte in range(256))
 MARKER = "▁"  # stands for a space, as in SentencePiece
 
@@ -126,7 +126,7 @@ def _subword_model(sample: list[str], settings: TextSettings, size: int) -> Json
     scored = train_unigram(_chunk_counts(sample, settings), candidates, room)
     return {
         "type": "Unigram",
-        "unk_id": 1,
+        "unk_id": UNK,
         "byte_fallback": settings.byte_fallback,
         "vocab": [*([piece, 0.0] for piece in reserved), *([piece, score] for piece, score in scored)],
     }
@@ -322,7 +322,7 @@ def closing_eos() -> Json:
         "type": "TemplateProcessing",
         "single": [sequence, eos],
         "pair": [sequence, eos, {"Sequence": {"id": "B", "type_id": 1}}, eos],
-        "special_tokens": {"</s>": {"id": "</s>", "ids": [3], "tokens": ["</s>"]}},
+        "special_tokens": {"</s>": {"id": "</s>", "ids": [EOS], "tokens": ["</s>"]}},
     }
 
 

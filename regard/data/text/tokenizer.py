@@ -24,18 +24,9 @@ from typing import Any
 import tokenizers
 
 from regard.config.settings import TextSettings
-from regard.data.text.pieces import (
-    ESCAPE,
-    ESCAPES,
-    MARKER,
-    SPECIAL_PIECES,
-    escaping_steps,
-    train_pieces,
-    without_surrogates,
-)
+from regard.config.vocabulary import BOS, EOS, PAD, SPECIAL_PIECES, UNK
+from regard.data.text.pieces import ESCAPE, ESCAPES, MARKER, escaping_steps, train_pieces, without_surrogates
 from regard.errors import ConfigError, ModelFolderError
-
-PAD, UNK, BOS, EOS = 0, 1, 2, 3
 
 Span = tuple[int, int]
 """The first character and the one after the last."""

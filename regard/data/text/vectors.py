@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from regard.data.text.corpus import read_lines
+from regard.data.lines import read_lines
 from regard.data.text.tokenizer import Tokenizer
 from regard.errors import DataError
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
 from regard.config.settings import SearchSettings
-from regard.data.text.tokenizer import UNK
+from regard.config.vocabulary import UNK
 from regard.decoding.engines.ctranslate2 import CTranslate2Engine
 from regard.decoding.engines.engine import Engine, Extras, OnceMade, Sentence
 from regard.decoding.engines.torch import TorchEngine

@@ -18,7 +18,8 @@ from typing import Any
 
 from regard import processor
 from regard.config.settings import SearchSettings
-from regard.data.text.tokenizer import EOS, Tokenizer
+from regard.config.vocabulary import EOS
+from regard.data.text.tokenizer import Tokenizer
 from regard.decoding.engines.ctranslate2_spec import MAX_POSITIONS, import_ctranslate2, transformer_spec
 from regard.decoding.engines.engine import Extras, OnceMade, Sentence
 from regard.decoding.hypothesis import Hypothesis

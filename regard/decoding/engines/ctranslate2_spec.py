@@ -7,8 +7,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from regard.data.text.pieces import SPECIAL_PIECES
-from regard.data.text.tokenizer import BOS, PAD, Tokenizer
+from regard.config.vocabulary import BOS, PAD, SPECIAL_PIECES
+from regard.data.text.tokenizer import Tokenizer
 from regard.errors import ConfigError
 from regard.models.contract import TransformerWeights
 from regard.nn.positions import position_table

@@ -7,8 +7,8 @@ from collections.abc import Iterator, Sequence
 from torch import Tensor
 
 from regard.config.settings import SearchSettings
+from regard.config.vocabulary import BOS, EOS, PAD, UNK
 from regard.data.text.batches import source_batch
-from regard.data.text.tokenizer import BOS, EOS, PAD, UNK
 from regard.decoding import search
 from regard.decoding.decoding import Request
 from regard.decoding.engines.engine import Extras, OnceMade, Sentence

@@ -17,10 +17,11 @@ from regard import __version__
 from regard.config.captioning import CaptionRecipe
 from regard.config.recipes import check_as, with_overrides
 from regard.config.settings import SearchSettings
+from regard.config.vocabulary import BOS, EOS
 from regard.data.images.captions import CaptionCorpus, Captioned, is_scenes, open_captions
 from regard.data.text.batches import collate
 from regard.data.text.sources import choose_tokenizer
-from regard.data.text.tokenizer import BOS, EOS, Tokenizer
+from regard.data.text.tokenizer import Tokenizer
 from regard.decoding import search
 from regard.errors import ConfigError, ModelFolderError, TrainingError
 from regard.evaluation.scores import corpus_scores
