@@ -14,7 +14,8 @@ import torch
 
 from regard import __version__
 from regard.config.vocabulary import BOS, EOS, PAD, SPECIAL_PIECES
-from regard.data.text.foreign import ForeignTokenizer
+from regard.data.text.foreign import LibraryTokenizer
+from regard.data.text.sentencepiece import SentencePieceTokenizer
 from regard.data.text.tokenizer import Tokenizer
 from regard.errors import ModelFolderError
 from regard.interop.marian_names import DECODER_WORDS, ENCODER_WORDS, OUTPUT, OUTPUT_BIAS, SHARED, layer_names
@@ -111,8 +112,12 @@ def _generation(model: Outgoing) -> dict[str, Any]:
 def _write_tokenizers(model: Outgoing, folder: Path) -> str:
     """Write the tokenizer's files; return the lines of Python that load it."""
     source, target = model.folder.source_tokenizer, model.folder.target_tokenizer
-    models = [tokenizer.sentencepiece for tokenizer in (source, target) if isinstance(tokenizer, ForeignTokenizer)]
-    if len(models) == 2 and models[0] is not None and models[1] is not None:
+    models = [tokenizer.model for tokenizer in (source, target) if isinstance(tokenizer, SentencePieceTokenizer)]
+    if len(models) == 1:
+        raise ModelFolderError(
+            "one language has a SentencePiece model and the other has not: no other tool holds both in one folder."
+        )
+    if models:
         write_bytes(folder / "source.spm", models[0])
         write_bytes(folder / "target.spm", models[1])
         separate = pieces(source) != pieces(target)
@@ -139,7 +144,7 @@ def _numbers(tokenizer: Tokenizer) -> dict[str, int]:
 def _write_fast(tokenizer: Tokenizer, folder: Path) -> None:
     folder.mkdir(exist_ok=True)
     content = json.loads(tokenizer.to_json())
-    if isinstance(tokenizer, ForeignTokenizer):
+    if isinstance(tokenizer, LibraryTokenizer):
         content = tokenizer.to_tokenizers()
     write_json(folder / "tokenizer.json", content)
     about = {"tokenizer_class": "PreTrainedTokenizerFast", "clean_up_tokenization_spaces": False, **SPECIAL}

@@ -2,7 +2,7 @@
 
     config.json  model.safetensors  source.spm  target.spm  vocab.json [target_vocab.json]  [generation_config.json]
 
-Neither `transformers` nor `sentencepiece` is needed. Regard's vocabularies begin with `<pad> <unk> <s> </s>`, so the
+`transformers` is not needed. Regard's vocabularies begin with `<pad> <unk> <s> </s>`, so the
 rows of the embedding are put into another order, and a row for `<s>`, which Marian does not have, is added.
 """
 
@@ -21,8 +21,7 @@ from regard.config.models import TransformerSettings
 from regard.config.recipes import explain
 from regard.config.settings import Recipe, SearchSettings, TextSettings, TrainingSettings
 from regard.config.vocabulary import BOS, SPECIAL_PIECES
-from regard.data.text.foreign import ForeignTokenizer, from_sentencepiece
-from regard.data.text.sentencepiece import SentencePiece
+from regard.data.text.sentencepiece import SentencePieceTokenizer
 from regard.errors import ConfigError, ModelFolderError
 from regard.interop.marian_names import (
     DECODER_WORDS,
@@ -189,17 +188,15 @@ def _recipe(
     folder: Path,
     config: MarianConfig,
     settings: TransformerSettings,
-    tokenizers: tuple[ForeignTokenizer, ForeignTokenizer],
+    tokenizers: tuple[SentencePieceTokenizer, SentencePieceTokenizer],
 ) -> Recipe:
     """A recipe that translates with the model's beam, and says how to fine-tune it."""
-    model = tokenizers[1].sentencepiece
-    assert model is not None
     return Recipe(
         description=f"Marian model {folder.resolve().name}, imported",
         paper="Junczys-Dowmunt et al. 2018; Tiedemann and Thottingal 2020",
         model=settings,
         text=TextSettings(
-            tokenizer="bpe" if SentencePiece.read(model, "target.spm").kind == "bpe" else "unigram",
+            tokenizer=tokenizers[1].kind,
             vocabulary_size=max(8, tokenizers[1].size),
             joint=config.share_encoder_decoder_embeddings,
             byte_fallback=not tokenizers[1].says_unknown,
@@ -250,9 +247,9 @@ def _vocabulary(file: Path, config: MarianConfig, size: int) -> Vocabulary:
     return Vocabulary([*SPECIAL_PIECES, *(names[number] for number in rest)], [*special, *rest])
 
 
-def _tokenizer(folder: Path, side: str, vocabulary: Vocabulary) -> ForeignTokenizer:
+def _tokenizer(folder: Path, side: str, vocabulary: Vocabulary) -> SentencePieceTokenizer:
     file = _needed(folder, f"{side}.spm")
-    return from_sentencepiece(file.read_bytes(), str(file), vocabulary.pieces)
+    return SentencePieceTokenizer(file.read_bytes(), str(file), vocabulary.pieces)
 
 
 def _needed(folder: Path, name: str) -> Path:

@@ -13,8 +13,9 @@ from torch import nn
 
 from regard.config.models import TransformerSettings
 from regard.config.settings import Recipe, SearchSettings, TextSettings, TrainingSettings
+from regard.config.vocabulary import SPECIAL_PIECES
 from regard.data.text.batches import collate
-from regard.data.text.sentencepiece import NORMAL, SentencePiece
+from regard.data.text.sentencepiece import SentencePieceTokenizer
 from regard.data.text.tokenizer import Tokenizer
 from regard.data.toy import toy_corpus
 from regard.inference.translator import Translator
@@ -93,7 +94,8 @@ def marian_files(path: Path) -> dict[str, int]:
     for side, column, size in (("source", 0, 110), ("target", 1, 120)):
         model = sentencepiece_model([pair[column] for pair in PAIRS], size)
         (path / f"{side}.spm").write_bytes(model)
-        names += [piece.text for piece in SentencePiece.read(model, side).pieces if piece.type == NORMAL]
+        tokenizer = SentencePieceTokenizer(model, side)
+        names += [tokenizer.piece(number) for number in range(len(SPECIAL_PIECES), tokenizer.size)]
     left_out = {names[3], names[9]}
     pieces = [piece for piece in dict.fromkeys(names) if piece not in left_out]
     vocabulary = {piece: number for number, piece in enumerate(["</s>", "<unk>", *pieces, ">>de<<", "<pad>"])}

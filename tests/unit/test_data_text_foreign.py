@@ -2,6 +2,7 @@
 
 import io
 import json
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -12,12 +13,12 @@ from hypothesis import strategies as st
 from tokenizers import decoders, models, normalizers, pre_tokenizers, processors, trainers
 
 from regard.config.vocabulary import EOS, UNK
-from regard.data.text.foreign import ForeignTokenizer, from_sentencepiece, read_tokenizer_file
-from regard.data.text.sentencepiece import SentencePiece
+from regard.data.text.foreign import read_tokenizer_file
+from regard.data.text.sentencepiece import SentencePieceTokenizer
 from regard.data.text.tokenizer import Tokenizer
 from regard.data.text.vectors import read_vectors, write_vectors
 from regard.data.toy import toy_corpus
-from regard.errors import DataError
+from regard.errors import ConfigError, DataError
 
 LINES = [line for pair in toy_corpus("phrases", "en-de").generate("train", 300) for line in (pair.source, pair.target)]
 LINES.append("ﬁne ½ e\u0301 日本語 カ゛ ①")
@@ -31,6 +32,9 @@ SENTENCEPIECE: dict[str, dict[str, Any]] = {
         "normalization_rule_name": "nmt_nfkc_cf",
         "user_defined_symbols": ["<2de>", "ab c"],
     },
+    "characters": {"vocab_size": 100, "model_type": "char", "hard_vocab_limit": False},
+    "words": {"vocab_size": 100, "model_type": "word"},
+    "space after": {"vocab_size": 250, "treat_whitespace_as_suffix": True},
     "as it is": {
         "vocab_size": 250,
         "normalization_rule_name": "identity",
@@ -55,17 +59,17 @@ def train_sentencepiece(**options: Any) -> bytes:
 
 
 @pytest.fixture(scope="module", params=SENTENCEPIECE)
-def both(request: pytest.FixtureRequest) -> tuple[Any, ForeignTokenizer]:
+def both(request: pytest.FixtureRequest) -> tuple[Any, SentencePieceTokenizer]:
     """SentencePiece's own processor, and ours of the same model."""
     model = train_sentencepiece(**SENTENCEPIECE[request.param])
     import sentencepiece
 
-    return sentencepiece.SentencePieceProcessor(model_proto=model), from_sentencepiece(model, "test")
+    return sentencepiece.SentencePieceProcessor(model_proto=model), SentencePieceTokenizer(model, "test")
 
 
 @given(line=odd_lines)
 @settings(max_examples=100)
-def test_sentencepiece_is_exact(both: tuple[Any, ForeignTokenizer], line: str) -> None:
+def test_sentencepiece_is_exact(both: tuple[Any, SentencePieceTokenizer], line: str) -> None:
     theirs, ours = both
     known = {ours.piece(number): number for number in range(4, ours.size)}
     ids = ours.encode(line)
@@ -79,7 +83,7 @@ def test_sentencepiece_is_exact(both: tuple[Any, ForeignTokenizer], line: str) -
 
 
 def test_pieces_belong_to_the_words_of_the_line_as_given() -> None:
-    tokenizer = from_sentencepiece(train_sentencepiece(vocab_size=250), "test")
+    tokenizer = SentencePieceTokenizer(train_sentencepiece(vocab_size=250), "test")
     words: dict[int, str] = {}
     for token in tokenizer.tokens("  Das  ﬁne\u3000Haus"):
         if token.word is not None:
@@ -89,10 +93,10 @@ def test_pieces_belong_to_the_words_of_the_line_as_given() -> None:
 
 def test_a_vocabulary_of_its_own_makes_other_pieces_unknown_and_survives_the_disk(tmp_path: Path) -> None:
     model = train_sentencepiece(vocab_size=250)
-    plain = from_sentencepiece(model, "test")
+    plain = SentencePieceTokenizer(model, "test")
     first = plain.encode("Das Haus")[0]
     pieces = [plain.piece(number) for number in range(plain.size) if number != first]
-    ours = from_sentencepiece(model, "test", [*pieces, ">>de<<", "▁strange"])
+    ours = SentencePieceTokenizer(model, "test", [*pieces, ">>de<<", "▁strange"])
     assert ours.encode("Das Haus")[0] == UNK
     assert len(ours.encode("Das Haus")) == len(plain.encode("Das Haus"))
     assert ours.piece(ours.encode(">>de<< Das")[0]) == ">>de<<"
@@ -100,7 +104,31 @@ def test_a_vocabulary_of_its_own_makes_other_pieces_unknown_and_survives_the_dis
     assert "▁strange" not in [ours.piece(number) for number in ours.encode("strange")]  # not cut so by the model
     ours.save(tmp_path / "tokenizer.json")
     assert Tokenizer.load(tmp_path / "tokenizer.json") == ours
-    assert isinstance(Tokenizer.load(tmp_path / "tokenizer.json"), ForeignTokenizer)
+    assert isinstance(Tokenizer.load(tmp_path / "tokenizer.json"), SentencePieceTokenizer)
+
+
+def test_each_byte_piece_has_its_own_character() -> None:
+    tokenizer = SentencePieceTokenizer(train_sentencepiece(**SENTENCEPIECE["bytes"]), "test")
+    tokens = tokenizer.tokens("ﬁne >Ж\U0001f600")  # not its own decoding, because ﬁ is normalised
+    assert [token.text for token in tokens][-8:] == [">", "Ж", "Ж", *["\U0001f600"] * 4, "</s>"]
+
+
+def test_a_missing_package_is_one_line_with_the_remedy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    tokenizer = SentencePieceTokenizer(train_sentencepiece(vocab_size=250), "test")
+    tokenizer.save(tmp_path / "tokenizer.json")
+    (tmp_path / "a.model").write_bytes(tokenizer.model)
+    for module, package in (("sentencepiece", "sentencepiece"), ("sentencepiece.sentencepiece_model_pb2", "protobuf")):
+        with monkeypatch.context() as patch:
+            if package == "protobuf":
+                patch.delitem(sys.modules, module)
+                patch.delattr("sentencepiece.sentencepiece_model_pb2")
+                patch.setitem(sys.modules, "google.protobuf", None)
+            else:
+                patch.setitem(sys.modules, module, None)
+            for read in (Tokenizer.load, read_tokenizer_file):
+                for name in ("tokenizer.json", "a.model") if read is read_tokenizer_file else ("tokenizer.json",):
+                    with pytest.raises(ConfigError, match=rf"{package}: pip install 'regard\[interop\]'"):
+                        read(tmp_path / name)
 
 
 # --- tokenizers ---------------------------------------------------------------------------------------------------
@@ -191,7 +219,7 @@ def test_special_pieces_in_a_line_are_text(tmp_path: Path) -> None:
 
 
 def test_word_vectors_find_the_pieces_that_are_words(tmp_path: Path) -> None:
-    tokenizer = from_sentencepiece(train_sentencepiece(vocab_size=250), "test")
+    tokenizer = SentencePieceTokenizer(train_sentencepiece(vocab_size=250), "test")
     import numpy as np
 
     matrix = np.arange(tokenizer.size * 2, dtype=np.float32).reshape(-1, 2)
@@ -206,13 +234,18 @@ def test_word_vectors_find_the_pieces_that_are_words(tmp_path: Path) -> None:
 
 def test_what_is_no_tokenizer_is_one_line(tmp_path: Path) -> None:
     model = train_sentencepiece(vocab_size=250)
+    from sentencepiece.sentencepiece_model_pb2 import ModelProto
+
+    denormalised = ModelProto.FromString(model)
+    denormalised.denormalizer_spec.precompiled_charsmap = denormalised.normalizer_spec.precompiled_charsmap
     files = {
+        "denormalised.model": (denormalised.SerializeToString(), "has rules for detokenising"),
+        "bytes.model": (model.replace("▁".encode(), b"\xff\xff\xff"), "is no SentencePiece model, or a damaged one"),
         "cut.model": (model[: len(model) // 2], "is no SentencePiece model, or a damaged one"),
         "text.model": (b"The quick brown fox\n" * 10, "is no SentencePiece model"),
         "empty.model": (b"", "holds no pieces"),
         "broken.json": (b'{"model": ', "is no tokenizer that Regard can read"),
         "other.json": (b'{"a": 1}', "is no tokenizer that Regard can read"),
-        "chars.model": (train_sentencepiece(vocab_size=100, model_type="char", hard_vocab_limit=False), "type 'char'"),
     }
     for name, (content, reason) in files.items():
         (tmp_path / name).write_bytes(content)
@@ -226,5 +259,9 @@ def test_what_is_no_tokenizer_is_one_line(tmp_path: Path) -> None:
 
 def test_the_model_file_is_kept_byte_by_byte() -> None:
     model = train_sentencepiece(vocab_size=250)
-    assert from_sentencepiece(model, "test").sentencepiece == model
-    assert SentencePiece.read(model, "test").kind == "unigram"
+    tokenizer = SentencePieceTokenizer(model, "test")
+    assert tokenizer.model == model
+    assert tokenizer.kind == "unigram"
+    again = Tokenizer.from_json(tokenizer.to_json())
+    assert isinstance(again, SentencePieceTokenizer)
+    assert again.model == model

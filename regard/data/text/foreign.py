@@ -12,25 +12,24 @@ import base64
 import json
 import os
 import re
-from collections.abc import Iterable, Sequence
+from abc import abstractmethod
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import tokenizers
 
-from regard.config.vocabulary import BOS, EOS, PAD, SPECIAL_PIECES, UNK
+from regard.config.vocabulary import EOS, SPECIAL_PIECES, UNK
 from regard.data.text.pieces import (
     BYTE_PIECES,
     ESCAPE,
-    MARKER,
     added_token,
     closing_eos,
     escaping_steps,
     without_surrogates,
 )
-from regard.data.text.sentencepiece import BYTE, NORMAL, USER_DEFINED, Normalizer, SentencePiece
 from regard.data.text.tokenizer import Span, Tokenizer
-from regard.errors import DataError, ModelFolderError
+from regard.errors import ConfigError, DataError, ModelFolderError
 
 Json = dict[str, Any]
 
@@ -44,12 +43,16 @@ def read_tokenizer_file(path: Path | str) -> Tokenizer:
     except OSError as error:
         raise DataError(f"{path}: cannot be read ({error.strerror}): give the file of a tokenizer.") from None
     if not raw.lstrip().startswith(b"{"):
-        return from_sentencepiece(raw, str(path))
+        from regard.data.text.sentencepiece import SentencePieceTokenizer  # which is built on this file
+
+        return SentencePieceTokenizer(raw, str(path))
     try:
         content = json.loads(raw)
         if "regard" in content or _is_ours(content):
             return Tokenizer.from_json(raw.decode())
-        return ForeignTokenizer(json.dumps({"regard": {}, **_renumbered(content)}, ensure_ascii=False))
+        return LibraryTokenizer(_renumbered(content))
+    except ConfigError:  # a package is missing
+        raise
     except DataError as error:
         raise DataError(f"{path}: {error}") from None
     except Exception as error:  # `tokenizers` raises bare Exceptions, and a foreign file may lack any key
@@ -60,65 +63,42 @@ def read_tokenizer_file(path: Path | str) -> Tokenizer:
         ) from None
 
 
-def from_sentencepiece(model: bytes, where: str, vocabulary: Sequence[str] | None = None) -> ForeignTokenizer:
-    """The tokenizer of a SentencePiece model; with a vocabulary of its own, pieces that it lacks are unknown."""
-    parsed = SentencePiece.read(model, where)
-    if vocabulary is None:
-        vocabulary = [*SPECIAL_PIECES, *(piece for piece in _cut_pieces(parsed) if piece not in SPECIAL_PIECES)]
-    about = {"vocabulary": list(vocabulary), "sentencepiece": base64.b64encode(model).decode()}
-    return ForeignTokenizer(json.dumps({"regard": about}, ensure_ascii=False))
+def foreign_tokenizer(tokenizer_json: str) -> ForeignTokenizer:
+    """The tokenizer in the `tokenizer.json` of a model folder."""
+    try:
+        content: Json = json.loads(tokenizer_json)
+        about = content.pop("regard")
+        if "sentencepiece" not in about:
+            return LibraryTokenizer(content)
+        from regard.data.text.sentencepiece import SentencePieceTokenizer
+
+        model = base64.b64decode(about["sentencepiece"])
+        return SentencePieceTokenizer(model, "its SentencePiece model", about["vocabulary"])
+    except ConfigError:  # a package is missing
+        raise
+    except Exception as error:  # `tokenizers` raises bare Exceptions
+        raise ModelFolderError(
+            f"Not a tokenizer that Regard wrote ({error}). Use the tokenizer.json of a model folder."
+        ) from error
 
 
 class ForeignTokenizer(Tokenizer):
     """Pieces that another tool has learnt."""
 
-    sentencepiece: bytes | None  # the model file as it was
-
-    def __init__(self, tokenizer_json: str) -> None:
-        os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
-        self._json = tokenizer_json
-        self._normalizer: Normalizer | None = None
-        try:
-            content: Json = json.loads(tokenizer_json)
-            about = content.pop("regard")
-            if "sentencepiece" in about:
-                self._read_sentencepiece(base64.b64decode(about["sentencepiece"]), about["vocabulary"])
-            else:
-                self._read_tokenizers(content)
-        except Exception as error:  # `tokenizers` raises bare Exceptions
-            raise ModelFolderError(
-                f"Not a tokenizer that Regard wrote ({error}). Use the tokenizer.json of a model folder."
-            ) from error
+    def __init__(
+        self, tokenizer_json: str, pieces: Sequence[str], surfaces: Sequence[bytes], *, says_unknown: bool
+    ) -> None:
+        super().__init__(tokenizer_json, pieces, surfaces, says_unknown=says_unknown)
         # Marian's codes of the target language stand in the vocabulary alone
-        self._codes = {piece: number for number, piece in enumerate(self._pieces) if _CODE.fullmatch(piece)}
+        self._codes = {piece: number for number, piece in enumerate(pieces) if _CODE.fullmatch(piece)}
 
-    def _read_sentencepiece(self, raw: bytes, vocabulary: Sequence[str]) -> None:
-        model = SentencePiece.read(raw, "its SentencePiece model")
-        self.sentencepiece = raw
-        self._normalizer = model.normalizer
-        self._engine = _engine(_sentencepiece_content(model, vocabulary))
-        self._pieces = list(vocabulary)
-        has_bytes = any(piece.type == BYTE for piece in model.pieces)
-        bytes_of = {piece: _byte(piece) for piece in BYTE_PIECES} if has_bytes else {}
-        self._surfaces = [bytes_of.get(piece, piece.replace(MARKER, " ").encode()) for piece in vocabulary]
-        self._drop_specials()
-        self._leads_with_space = True
-        self.says_unknown = not set(BYTE_PIECES) <= set(vocabulary)
+    @abstractmethod
+    def _cut(self, lines: Sequence[str]) -> list[list[int]]:
+        """The ids of many lines, without EOS."""
 
-    def _read_tokenizers(self, content: Json) -> None:
-        self.sentencepiece = None
-        self._engine = _engine(content)
-        names = [self._engine.id_to_token(number) or "" for number in range(self._engine.get_vocab_size())]
-        self._pieces = [name.removeprefix(ESCAPE) for name in names]
-        self._surfaces = _surfaces(self._engine, self._pieces, content)
-        self._drop_specials()
-        self._leads_with_space = True
-        spells_bytes = content["model"].get("byte_fallback") and set(BYTE_PIECES) <= set(names)
-        self.says_unknown = not (spells_bytes or _is_byte_level(content))
-
-    def _drop_specials(self) -> None:
-        for number in (PAD, BOS, EOS):
-            self._surfaces[number] = b""
+    @abstractmethod
+    def _cut_placed(self, line: str) -> tuple[list[int], list[Span]]:
+        """The ids of a line, without EOS, with the characters that each stands for."""
 
     def whole_word(self, id: int) -> str | None:  # noqa: A002
         """The word that a piece spells, where it tells that the word begins or ends with it."""
@@ -129,42 +109,25 @@ class ForeignTokenizer(Tokenizer):
 
     # --- text to tokens -------------------------------------------------------------------------------------------
 
-    def encode(self, text: str) -> list[int]:
-        """The ids of a line; EOS ends them."""
-        return self.encode_many([text])[0]
-
     def encode_many(self, texts: Sequence[str]) -> list[list[int]]:
-        """The ids of many lines."""
+        """The ids of many lines, faster than one by one; other threads run meanwhile."""
         codes, lines = zip(*map(self._without_code, texts), strict=True) if texts else ((), ())
-        if self._normalizer is not None:
-            lines = tuple(map(self._normalizer.text, lines))
-        found = self._engine.encode_batch_fast(list(lines), add_special_tokens=False)
-        return [[*code, *self._known(encoding.ids), EOS] for code, encoding in zip(codes, found, strict=True)]
+        return [[*code, *ids, EOS] for code, ids in zip(codes, self._cut(lines), strict=True)]
 
     def _placed(self, text: str) -> tuple[list[int], list[Span]]:
         code, rest = self._without_code(text)
         first = len(text) - len(rest)
-        places: Sequence[int] = range(len(rest) + 1)
-        if self._normalizer is not None:
-            rest, places = self._normalizer.placed(rest)
-        encoding = self._engine.encode(rest, add_special_tokens=False)
-        spans = [(first + places[start], first + places[end]) for start, end in encoding.offsets]
-        end = (len(text), len(text))
-        return [*code, *self._known(encoding.ids), EOS], [*([(0, first)] if code else []), *spans, end]
+        ids, spans = self._cut_placed(rest)
+        moved = [(first + start, first + end) for start, end in spans]
+        return [*code, *ids, EOS], [*([(0, first)] if code else []), *moved, (len(text), len(text))]
 
     def _without_code(self, text: str) -> tuple[list[int], str]:
         """The code of the target language that a line may begin with, and the rest."""
-        # The escape marks pieces that no text may hold.
-        text = without_surrogates(text).replace(ESCAPE, "\ufdd1")
+        text = without_surrogates(text)
         found = _CODE.match(text) if self._codes else None
         if found is None or found.group() not in self._codes:
             return [], text
         return [self._codes[found.group()]], text[found.end() :]
-
-    def _known(self, ids: Iterable[int]) -> list[int]:
-        """Pieces beyond the vocabulary are unknown to the model."""
-        size = self.size
-        return [number if number < size else UNK for number in ids]
 
     # --- tokens to text -------------------------------------------------------------------------------------------
 
@@ -177,15 +140,36 @@ class ForeignTokenizer(Tokenizer):
 
         return text, [(moved(start), moved(end)) for start, end in spans]
 
-    # --- to other tools -------------------------------------------------------------------------------------------
+
+class LibraryTokenizer(ForeignTokenizer):
+    """A `tokenizer.json` that the library `tokenizers` runs; its special pieces are Regard's already."""
+
+    def __init__(self, content: Json) -> None:
+        os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
+        self._engine = tokenizers.Tokenizer.from_str(json.dumps(content))
+        self._engine.encode_special_tokens = True  # "</s>" in a line is text, not the end of it
+        names = [self._engine.id_to_token(number) or "" for number in range(self._engine.get_vocab_size())]
+        pieces = [name.removeprefix(ESCAPE) for name in names]
+        spells_bytes = content["model"].get("byte_fallback") and set(BYTE_PIECES) <= set(names)
+        super().__init__(
+            json.dumps({"regard": {}, **content}, ensure_ascii=False),
+            pieces,
+            _surfaces(self._engine, pieces, content),
+            says_unknown=not (spells_bytes or _is_byte_level(content)),
+        )
+
+    def _cut(self, lines: Sequence[str]) -> list[list[int]]:
+        found = self._engine.encode_batch_fast([_unescaped(line) for line in lines], add_special_tokens=False)
+        return [encoding.ids for encoding in found]
+
+    def _cut_placed(self, line: str) -> tuple[list[int], list[Span]]:
+        encoding = self._engine.encode(_unescaped(line), add_special_tokens=False)
+        return encoding.ids, encoding.offsets
 
     def to_tokenizers(self) -> Json:
         """A `tokenizer.json` for the library `tokenizers` itself, with the special pieces under their own names."""
         content = json.loads(self._json)
-        if "sentencepiece" in content.pop("regard"):
-            raise ModelFolderError(
-                "one language has a SentencePiece model and the other has not: no other tool holds both in one folder."
-            )
+        del content["regard"]
         model = content["model"]
         vocabulary = model["vocab"]
         if isinstance(vocabulary, dict):
@@ -197,81 +181,10 @@ class ForeignTokenizer(Tokenizer):
         special = [added_token(number, piece) for number, piece in enumerate(SPECIAL_PIECES)]
         return {**content, "added_tokens": [*special, *content["added_tokens"]], "post_processor": closing_eos()}
 
-    def __repr__(self) -> str:
-        return f"<ForeignTokenizer of {self.size} pieces>"
 
-
-def _engine(content: Json) -> tokenizers.Tokenizer:
-    engine = tokenizers.Tokenizer.from_str(json.dumps(content))
-    engine.encode_special_tokens = True  # "</s>" in a line is text, not the end of it
-    return engine
-
-
-def _byte(piece: str) -> bytes:
-    """The byte of a piece such as <0x0A>."""
-    return bytes([int(piece[3:5], 16)])
-
-
-# --- SentencePiece ------------------------------------------------------------------------------------------------
-
-
-def _cut_pieces(model: SentencePiece) -> dict[str, float]:
-    """The pieces that text may be cut into, and their scores."""
-    best = max((piece.score for piece in model.pieces if piece.type == NORMAL), default=0.0)
-    scores = {}
-    for piece in model.pieces:
-        if piece.type == USER_DEFINED:  # SentencePiece's own formula: better than any spelling of it
-            scores[piece.text] = len(piece.text.encode()) * best - 0.1
-        elif piece.type in (NORMAL, BYTE):
-            scores[piece.text] = piece.score
-    return scores
-
-
-def _sentencepiece_content(model: SentencePiece, vocabulary: Sequence[str]) -> Json:
-    """A `tokenizer.json` that cuts normalised text as the model does, into the ids of the vocabulary.
-
-    Pieces of the vocabulary that the model does not cut text into are hidden by an escape; pieces of the model that
-    the vocabulary lacks follow after its end.
-    """
-    scores = _cut_pieces(model)
-    known = set(vocabulary)
-    names = [
-        piece if piece in scores and number >= len(SPECIAL_PIECES) else ESCAPE + piece
-        for number, piece in enumerate(vocabulary)
-    ]
-    names += [piece for piece in scores if piece not in known or piece in SPECIAL_PIECES]
-    byte_fallback = any(piece.type == BYTE for piece in model.pieces)
-    content: Json = {"version": "1.0", "added_tokens": []}
-    if model.kind == "unigram":
-        scored = [[name, scores.get(name, 0.0)] for name in names]
-        return {
-            **content,
-            "model": {"type": "Unigram", "unk_id": UNK, "byte_fallback": byte_fallback, "vocab": scored},
-        }
-    numbers = {name: number for number, name in enumerate(names)}
-    flags = {"single_word": False, "lstrip": False, "rstrip": False, "normalized": False, "special": False}
-    symbols = [piece.text for piece in model.pieces if piece.type == USER_DEFINED]
-    return {
-        **content,
-        "added_tokens": [{"id": numbers[symbol], "content": symbol, **flags} for symbol in symbols],
-        "model": {
-            "type": "BPE",
-            "unk_token": ESCAPE + SPECIAL_PIECES[UNK],
-            "fuse_unk": True,
-            "byte_fallback": byte_fallback,
-            "vocab": numbers,
-            "merges": _merges({piece.text: piece.score for piece in model.pieces if piece.type == NORMAL}),
-        },
-    }
-
-
-def _merges(scores: dict[str, float]) -> list[list[str]]:
-    """The pairs of pieces that make another one, in the order in which SentencePiece merges them."""
-    merges = []
-    for piece in sorted(scores, key=lambda piece: -scores[piece]):
-        splits = ((piece[:cut], piece[cut:]) for cut in range(1, len(piece)))
-        merges += [[left, right] for left, right in splits if left in scores and right in scores]
-    return merges
+def _unescaped(line: str) -> str:
+    """The line without the escape, which marks pieces that no text may hold."""
+    return line.replace(ESCAPE, "\ufdd1")
 
 
 # --- tokenizer.json -----------------------------------------------------------------------------------------------
@@ -345,7 +258,7 @@ def _surfaces(engine: tokenizers.Tokenizer, pieces: Sequence[str], content: Json
     decoder = engine.decoder
     for piece in pieces:
         if "ByteFallback" in steps and piece in BYTE_PIECES:
-            surfaces.append(_byte(piece))
+            surfaces.append(bytes([BYTE_PIECES.index(piece)]))
             continue
         both = f"{anchor} {piece}" if decoder is None else decoder.decode([anchor, piece])
         if not both.startswith(anchor):

@@ -1,5 +1,8 @@
 """Sentences to token ids and back, with the white-space word that each token belongs to.
 
+`Tokenizer` is the interface, and decodes. Three classes implement it: `TrainedTokenizer` has learnt its pieces here,
+`LibraryTokenizer` and `SentencePieceTokenizer` run a tokenizer that another tool has trained.
+
 A vocabulary begins with `<pad> <unk> <s> </s>`, ids 0 to 3, whatever its kind. With bytes as the fallback (BPE and
 unigram) `decode(encode(line)) == line` for every string; the one exception is a lone surrogate, which UTF-8 cannot
 spell and which becomes U+FFFD. The other kinds spell unknown text `<unk>`; word and WordPiece pieces also forget
@@ -13,29 +16,21 @@ from __future__ import annotations
 
 import bisect
 import codecs
-import json
-import os
 import re
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
-
-import tokenizers
 
 from regard.config.settings import TextSettings
 from regard.config.vocabulary import BOS, EOS, PAD, SPECIAL_PIECES, UNK
-from regard.data.text.pieces import ESCAPE, ESCAPES, MARKER, escaping_steps, train_pieces, without_surrogates
+from regard.data.text.pieces import MARKER, without_surrogates
 from regard.errors import ConfigError, ModelFolderError
 
 Span = tuple[int, int]
 """The first character and the one after the last."""
 
 _FOREIGN = re.compile(r'\s*\{\s*"regard"\s*:')
-_BYTE_PIECE = re.compile(r"<0x([0-9A-F]{2})>")
-_NEEDS_ESCAPING = re.compile(f"[{MARKER}{ESCAPE}<]")
-_ESCAPED = re.compile("|".join(map(re.escape, ESCAPES.values())))
-_UNESCAPED = {escaped: plain for plain, escaped in ESCAPES.items()}
 
 
 @dataclass(frozen=True)
@@ -49,41 +44,31 @@ class Token:
     end: int
 
 
-class Tokenizer:
+class Tokenizer(ABC):
     """Pieces of one language, or of two that share them."""
 
     says_unknown: bool  # whether some text can only be spelt <unk>
 
-    def __init__(self, tokenizer_json: str) -> None:
-        os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
-        try:
-            content: dict[str, Any] = json.loads(tokenizer_json)
-            self._full = _engine(content)
-            # most lines hold nothing to escape, and skipping those steps halves the time
-            self._plain = _engine(_without_escapes(content))
-            pieces = [self._full.id_to_token(number) or "" for number in range(self._full.get_vocab_size())]
-            self._surfaces = _surfaces(pieces, content)
-            # the marker or space before the first word belongs to the pieces, not to the line
-            self._leads_with_space = content["model"]["type"] != "WordLevel" or b" " in self._surfaces[UNK]
-            self.says_unknown = not content["model"].get("byte_fallback", False)
-        except Exception as error:  # `tokenizers` raises bare Exceptions
+    def __init__(
+        self, tokenizer_json: str, pieces: Sequence[str], surfaces: Sequence[bytes], *, says_unknown: bool
+    ) -> None:
+        """`surfaces` holds the UTF-8 that each piece adds to a decoded line."""
+        if tuple(pieces[:4]) != SPECIAL_PIECES:
             raise ModelFolderError(
-                f"Not a tokenizer that Regard wrote ({error}). Use the tokenizer.json of a model folder."
-            ) from error
-        self._pieces = pieces
-        if tuple(self._pieces[:4]) != SPECIAL_PIECES:
-            raise ModelFolderError(
-                f"The tokenizer's first pieces are {self._pieces[:4]}, not {list(SPECIAL_PIECES)}: "
+                f"The tokenizer's first pieces are {list(pieces[:4])}, not {list(SPECIAL_PIECES)}: "
                 "Regard cannot use it. Train a tokenizer with `regard train`."
             )
-        self._json = self._full.to_str(pretty=False)
+        self.says_unknown = says_unknown
+        self._json = tokenizer_json
+        self._pieces = list(pieces)
+        self._surfaces = [b"" if number in (PAD, BOS, EOS) else each for number, each in enumerate(surfaces)]
 
-    @classmethod
-    def train(cls, lines: Iterable[str], settings: TextSettings, size: int | None = None) -> Tokenizer:
+    @staticmethod
+    def train(lines: Iterable[str], settings: TextSettings, size: int | None = None) -> Tokenizer:
         """Learn the pieces of a text; the same lines give the same tokenizer."""
-        os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
-        content = train_pieces(lines, settings, settings.vocabulary_size if size is None else size)
-        return cls(json.dumps(content, ensure_ascii=False))
+        from regard.data.text.trained import train_tokenizer  # which implements this class
+
+        return train_tokenizer(lines, settings, size)
 
     @property
     def size(self) -> int:
@@ -94,21 +79,23 @@ class Tokenizer:
         """The piece with this id."""
         return self._pieces[id]
 
+    @abstractmethod
     def whole_word(self, id: int) -> str | None:  # noqa: A002
-        """The word that a piece spells from its beginning; None for pieces that go on inside a word."""
-        surface = self._surfaces[id]
-        if id < len(SPECIAL_PIECES) or (self._leads_with_space and not surface.startswith(b" ")):
-            return None
-        word = surface.decode("utf-8", errors="replace")
-        return _unescape(word.removeprefix(" ") if self._leads_with_space else word) or None
+        """The word that a piece spells; None for parts of a word."""
 
     # --- text to tokens -------------------------------------------------------------------------------------------
 
     def encode(self, text: str) -> list[int]:
         """The ids of a line; EOS ends them."""
-        text = without_surrogates(text)
-        ids: list[int] = self._engine_for(text).encode(text).ids
-        return ids
+        return self.encode_many([text])[0]
+
+    @abstractmethod
+    def encode_many(self, texts: Sequence[str]) -> list[list[int]]:
+        """The ids of many lines, faster than one by one; other threads run meanwhile."""
+
+    @abstractmethod
+    def _placed(self, text: str) -> tuple[list[int], list[Span]]:
+        """The ids of a line with the characters that each stands for, EOS included."""
 
     def encode_prefix(self, prefix: str | Sequence[int] | None) -> list[int]:
         """The ids of a forced beginning, without an end unless the end itself is forced."""
@@ -125,12 +112,6 @@ class Tokenizer:
                 )
         return list(prefix)
 
-    def encode_many(self, texts: Sequence[str]) -> list[list[int]]:
-        """The ids of many lines, faster than one by one; other threads run meanwhile."""
-        clean = [without_surrogates(text) for text in texts]
-        engine = self._full if any(map(_NEEDS_ESCAPING.search, clean)) else self._plain
-        return [encoding.ids for encoding in engine.encode_batch_fast(clean)]
-
     def tokens(self, text: str) -> tuple[Token, ...]:
         """The tokens of a line, one for each id of `encode`."""
         ids, offsets = self._placed(without_surrogates(text))
@@ -144,14 +125,6 @@ class Tokenizer:
             tokens.append(self._token(number, text, start, end, words.of(start, end)))
         tokens.append(Token(EOS, SPECIAL_PIECES[EOS], None, len(text), len(text)))
         return tuple(tokens)
-
-    def _placed(self, text: str) -> tuple[list[int], list[Span]]:
-        """The ids of a line with the characters that each stands for, EOS included."""
-        encoding = self._engine_for(text).encode(text)
-        return encoding.ids, encoding.offsets
-
-    def _engine_for(self, text: str) -> tokenizers.Tokenizer:
-        return self._full if _NEEDS_ESCAPING.search(text) else self._plain
 
     # --- tokens to text -------------------------------------------------------------------------------------------
 
@@ -174,13 +147,9 @@ class Tokenizer:
             for number, part, (start, end) in zip(ids, parts, spans, strict=True)
         )
 
+    @abstractmethod
     def _finished(self, raw: str, spans: Sequence[Span] = ()) -> tuple[str, list[Span]]:
-        """The text of the joined pieces, without the space that leads and without escapes, and spans moved with it."""
-        if self._leads_with_space and raw.startswith(" "):
-            raw, spans = raw[1:], [(max(0, start - 1), max(0, end - 1)) for start, end in spans]
-        if ESCAPE in raw:
-            spans = _unescape_spans(raw, spans)
-        return _unescape(raw), list(spans)
+        """The text of the joined pieces, without the spaces and escapes that are not text, and spans moved with it."""
 
     def _token(self, number: int, text: str, start: int, end: int, word: int | None) -> Token:
         surface = text[start:end]
@@ -208,21 +177,20 @@ class Tokenizer:
         """The Hugging Face `tokenizer.json`."""
         return self._json
 
-    @classmethod
-    def from_json(cls, text: str) -> Tokenizer:
+    @staticmethod
+    def from_json(text: str) -> Tokenizer:
         """The tokenizer that `to_json` wrote."""
-        if not _FOREIGN.match(text):
-            return Tokenizer(text)
-        from regard.data.text.foreign import ForeignTokenizer  # which is built on this file
+        from regard.data.text.foreign import foreign_tokenizer
+        from regard.data.text.trained import TrainedTokenizer
 
-        return ForeignTokenizer(text)
+        return foreign_tokenizer(text) if _FOREIGN.match(text) else TrainedTokenizer(text)
 
     def save(self, path: Path | str) -> None:
         """Write `tokenizer.json`."""
         Path(path).write_text(self._json, encoding="utf-8")
 
-    @classmethod
-    def load(cls, path: Path | str) -> Tokenizer:
+    @staticmethod
+    def load(path: Path | str) -> Tokenizer:
         """Read the `tokenizer.json` of a model folder."""
         try:
             text = Path(path).read_text(encoding="utf-8")
@@ -230,7 +198,7 @@ class Tokenizer:
             reason = error.strerror if isinstance(error, OSError) else "not UTF-8"
             raise ModelFolderError(f"{path}: cannot be read ({reason}). Point to a whole model folder.") from error
         try:
-            return cls.from_json(text)
+            return Tokenizer.from_json(text)
         except ModelFolderError as error:
             raise ModelFolderError(f"{path}: {error}") from error
 
@@ -241,53 +209,7 @@ class Tokenizer:
         return hash(self._json)
 
     def __repr__(self) -> str:
-        return f"<Tokenizer of {self.size} pieces>"
-
-
-def _engine(content: dict[str, Any]) -> tokenizers.Tokenizer:
-    engine = tokenizers.Tokenizer.from_str(json.dumps(content))
-    engine.encode_special_tokens = True  # "</s>" in a line is text, not the end of it
-    return engine
-
-
-def _without_escapes(content: dict[str, Any]) -> dict[str, Any]:
-    steps = [step for step in content["normalizer"]["normalizers"] if step not in escaping_steps()]
-    return {**content, "normalizer": {"type": "Sequence", "normalizers": steps}}
-
-
-def _surfaces(pieces: Sequence[str], content: dict[str, Any]) -> list[bytes]:
-    """What each piece adds to a decoded line; a space leads where a word begins."""
-    model = content["model"]
-    words = content["pre_tokenizer"]["behavior"] == "Removed"
-    prefix = model["continuing_subword_prefix"] if model["type"] == "WordPiece" else None
-    surfaces = []
-    for number, piece in enumerate(pieces):
-        found = _BYTE_PIECE.fullmatch(piece) if model.get("byte_fallback") else None
-        if number in (PAD, BOS, EOS):
-            surface = b""
-        elif found:
-            surface = bytes([int(found.group(1), 16)])
-        elif prefix and piece.startswith(prefix):
-            surface = piece.removeprefix(prefix).encode()
-        elif words:
-            surface = b" " + piece.encode()
-        else:
-            surface = piece.replace(MARKER, " ").encode()
-        surfaces.append(surface)
-    return surfaces
-
-
-def _unescape(raw: str) -> str:
-    return _ESCAPED.sub(lambda found: _UNESCAPED[found.group()], raw) if ESCAPE in raw else raw
-
-
-def _unescape_spans(raw: str, spans: Sequence[Span]) -> list[Span]:
-    """Spans in the escaped text as spans in the text itself; a part of an escape has the whole character."""
-    place = list(range(len(raw) + 1))
-    for found in _ESCAPED.finditer(raw):
-        for index in range(found.start() + 1, len(place)):
-            place[index] -= 1
-    return [(place[start], place[end - 1] + 1 if end > start else place[end]) for start, end in spans]
+        return f"<{type(self).__name__} of {self.size} pieces>"
 
 
 def _decode_parts(parts: Sequence[bytes]) -> tuple[str, list[Span]]:

@@ -1,0 +1,131 @@
+"""Tokenizers that Regard has trained; the library `tokenizers` runs them."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import tokenizers
+
+from regard.config.settings import TextSettings
+from regard.config.vocabulary import SPECIAL_PIECES, UNK
+from regard.data.text.pieces import ESCAPE, ESCAPES, MARKER, escaping_steps, train_pieces, without_surrogates
+from regard.data.text.tokenizer import Span, Tokenizer
+from regard.errors import ModelFolderError
+
+_BYTE_PIECE = re.compile(r"<0x([0-9A-F]{2})>")
+_NEEDS_ESCAPING = re.compile(f"[{MARKER}{ESCAPE}<]")
+_ESCAPED = re.compile("|".join(map(re.escape, ESCAPES.values())))
+_UNESCAPED = {escaped: plain for plain, escaped in ESCAPES.items()}
+
+
+def train_tokenizer(lines: Iterable[str], settings: TextSettings, size: int | None) -> TrainedTokenizer:
+    """Learn the pieces of a text; at most `size`, or `settings.vocabulary_size`."""
+    os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
+    content = train_pieces(lines, settings, settings.vocabulary_size if size is None else size)
+    return TrainedTokenizer(json.dumps(content, ensure_ascii=False))
+
+
+class TrainedTokenizer(Tokenizer):
+    """Pieces that Regard has learnt."""
+
+    def __init__(self, tokenizer_json: str) -> None:
+        os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
+        try:
+            content: dict[str, Any] = json.loads(tokenizer_json)
+            self._full = _engine(content)
+            # most lines hold nothing to escape, and skipping those steps halves the time
+            self._plain = _engine(_without_escapes(content))
+            pieces = [self._full.id_to_token(number) or "" for number in range(self._full.get_vocab_size())]
+            surfaces = _surfaces(pieces, content)
+            # the marker or space before the first word belongs to the pieces, not to the line
+            self._leads_with_space = content["model"]["type"] != "WordLevel" or b" " in surfaces[UNK]
+            says_unknown = not content["model"].get("byte_fallback", False)
+        except Exception as error:  # `tokenizers` raises bare Exceptions
+            raise ModelFolderError(
+                f"Not a tokenizer that Regard wrote ({error}). Use the tokenizer.json of a model folder."
+            ) from error
+        super().__init__(self._full.to_str(pretty=False), pieces, surfaces, says_unknown=says_unknown)
+
+    def whole_word(self, id: int) -> str | None:  # noqa: A002
+        """The word that a piece spells from its beginning; None for pieces that go on inside a word."""
+        surface = self._surfaces[id]
+        if id < len(SPECIAL_PIECES) or (self._leads_with_space and not surface.startswith(b" ")):
+            return None
+        word = surface.decode("utf-8", errors="replace")
+        return _unescape(word.removeprefix(" ") if self._leads_with_space else word) or None
+
+    def encode(self, text: str) -> list[int]:
+        """The ids of a line; EOS ends them."""
+        text = without_surrogates(text)
+        ids: list[int] = self._engine_for(text).encode(text).ids
+        return ids
+
+    def encode_many(self, texts: Sequence[str]) -> list[list[int]]:
+        """The ids of many lines, faster than one by one; other threads run meanwhile."""
+        clean = [without_surrogates(text) for text in texts]
+        engine = self._full if any(map(_NEEDS_ESCAPING.search, clean)) else self._plain
+        return [encoding.ids for encoding in engine.encode_batch_fast(clean)]
+
+    def _placed(self, text: str) -> tuple[list[int], list[Span]]:
+        """The ids of a line with the characters that each stands for, EOS included."""
+        encoding = self._engine_for(text).encode(text)
+        return encoding.ids, encoding.offsets
+
+    def _engine_for(self, text: str) -> tokenizers.Tokenizer:
+        return self._full if _NEEDS_ESCAPING.search(text) else self._plain
+
+    def _finished(self, raw: str, spans: Sequence[Span] = ()) -> tuple[str, list[Span]]:
+        """The text of the joined pieces, without the space that leads and without escapes, and spans moved with it."""
+        if self._leads_with_space and raw.startswith(" "):
+            raw, spans = raw[1:], [(max(0, start - 1), max(0, end - 1)) for start, end in spans]
+        if ESCAPE in raw:
+            spans = _unescape_spans(raw, spans)
+        return _unescape(raw), list(spans)
+
+
+def _engine(content: dict[str, Any]) -> tokenizers.Tokenizer:
+    engine = tokenizers.Tokenizer.from_str(json.dumps(content))
+    engine.encode_special_tokens = True  # "</s>" in a line is text, not the end of it
+    return engine
+
+
+def _without_escapes(content: dict[str, Any]) -> dict[str, Any]:
+    steps = [step for step in content["normalizer"]["normalizers"] if step not in escaping_steps()]
+    return {**content, "normalizer": {"type": "Sequence", "normalizers": steps}}
+
+
+def _surfaces(pieces: Sequence[str], content: dict[str, Any]) -> list[bytes]:
+    """What each piece adds to a decoded line; a space leads where a word begins."""
+    model = content["model"]
+    words = content["pre_tokenizer"]["behavior"] == "Removed"
+    prefix = model["continuing_subword_prefix"] if model["type"] == "WordPiece" else None
+    surfaces = []
+    for piece in pieces:
+        found = _BYTE_PIECE.fullmatch(piece) if model.get("byte_fallback") else None
+        if found:
+            surface = bytes([int(found.group(1), 16)])
+        elif prefix and piece.startswith(prefix):
+            surface = piece.removeprefix(prefix).encode()
+        elif words:
+            surface = b" " + piece.encode()
+        else:
+            surface = piece.replace(MARKER, " ").encode()
+        surfaces.append(surface)
+    return surfaces
+
+
+def _unescape(raw: str) -> str:
+    return _ESCAPED.sub(lambda found: _UNESCAPED[found.group()], raw) if ESCAPE in raw else raw
+
+
+def _unescape_spans(raw: str, spans: Sequence[Span]) -> list[Span]:
+    """Spans in the escaped text as spans in the text itself; a part of an escape has the whole character."""
+    place = list(range(len(raw) + 1))
+    for found in _ESCAPED.finditer(raw):
+        for index in range(found.start() + 1, len(place)):
+            place[index] -= 1
+    return [(place[start], place[end - 1] + 1 if end > start else place[end]) for start, end in spans]
