@@ -26,7 +26,7 @@ class OutputFormat(StrEnum):
 
 
 # figures of metrics.json that the facts above them say already
-SAID = ("data", "parameters", "source_vocabulary", "target_vocabulary")
+SAID = ("data", "parameters", "source_vocabulary", "target_vocabulary", "unfinished")
 
 
 def info(
@@ -139,6 +139,14 @@ def _text(folder: Folder, about: dict[str, Any]) -> str:
     return "\n".join(lines)
 
 
+def _unfinished(folder: Folder) -> dict[str, str]:
+    """Of a model whose training goes on, or was broken off."""
+    if not folder.metrics.get("unfinished"):
+        return {}
+    best = folder.metrics.get("best_update", "?")
+    return {"training": f"unfinished: the best model so far, of update {best} (`regard train --resume {folder.path}`)"}
+
+
 def _facts(folder: Folder, about: dict[str, Any]) -> dict[str, str]:
     """What stands at the top."""
     pieces = f"{about['tokenizer']} pieces" + (", shared" if about["joint"] else "")
@@ -147,6 +155,7 @@ def _facts(folder: Folder, about: dict[str, Any]) -> dict[str, str]:
         "that is": "your own class" if folder.model_class else about["title"],
         "paper": about["paper"],
         "recipe": folder.recipe.description,
+        **_unfinished(folder),
         **_paths(about["paths"]),
         "parameters": f"{about['parameters']:,} ({', '.join(about['number_types'])})",
         "source vocabulary": f"{about['source_vocabulary']:,} {pieces}",

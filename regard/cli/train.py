@@ -36,7 +36,7 @@ def train(
         typer.Option(
             "--valid",
             metavar="SOURCE [TARGET]",
-            help="The text to validate on, alike; an embedded corpus brings its own.",
+            help="The text to validate on, alike; without it, the corpus's own or a held-out share; or none.",
             show_default=False,
         ),
     ] = None,
@@ -75,6 +75,16 @@ def train(
     threads: Annotated[
         int | None, typer.Option(help="CPU threads (default: all cores).", min=1, show_default=False)
     ] = None,
+    budget: Annotated[
+        str | None,
+        typer.Option(
+            metavar="TIME", help="Train for so long in all: 90s, 10m, 1.5h (training.budget).", show_default=False
+        ),
+    ] = None,
+    epochs: Annotated[
+        float | None, typer.Option(help="Passes over the text, in all (training.epochs).", show_default=False)
+    ] = None,
+    updates: Annotated[int | None, typer.Option(help="Updates, in all (training.updates).", show_default=False)] = None,
     seed: Annotated[
         int | None, typer.Option(help="The same as --set training.seed=N.", min=0, show_default=False)
     ] = None,
@@ -96,15 +106,18 @@ def train(
 
     \b
     regard train bahdanau --train corpus.de corpus.en --valid dev.de dev.en --out models/de-en
-    regard train luong --train toy:phrases:en-fr --out models/toy --set training.budget=3m
+    regard train luong --train toy:phrases:en-fr --out models/toy --budget 3m
     regard train --resume models/de-en
+    regard train --resume models/de-en --budget 2h
 
-    Ctrl-C saves and stops; --resume goes on exactly where it was.
+    Ctrl-C saves and stops; --resume goes on exactly where it was, to the end that was set, or to the one you name. The
+    best model so far is in the folder from the first validation on.
     """
     recipe, train_files, valid_files = assign(
         words or [], train or [], valid or [], needs_recipe=start_from is None and resume is None
     )
-    overrides = [*(changes or []), *([] if seed is None else [f"training.seed={seed}"])]
+    named = {"budget": budget, "epochs": epochs, "updates": updates, "seed": seed}
+    overrides = [*(changes or []), *(f"training.{name}={value}" for name, value in named.items() if value is not None)]
     train_text, valid_text = _text(train_files), _text(valid_files)
     if resume is not None:
         _only_resume(recipe, train_files, valid_files, out, start_from, dry_run or overwrite or bool(watch))
@@ -141,7 +154,7 @@ def train(
         )
     except training.Interrupted as interrupted:
         typer.echo(str(interrupted), err=True)
-        raise typer.Exit(0 if interrupted.saved else 130) from None
+        raise typer.Exit(interrupted.exit_code) from None
 
 
 def _only_resume(
@@ -155,7 +168,8 @@ def _only_resume(
     """With --resume, recipe, text and folder are known already."""
     if recipe or train or valid or out or start_from or flags:
         raise ConfigError(
-            "--resume knows its recipe, text and folder: give only --set, --device and --threads with it."
+            "--resume knows its recipe, text and folder: give only --budget, --epochs, --updates, --set, --device and "
+            "--threads with it."
         )
 
 
@@ -202,4 +216,4 @@ def _is_recipe(word: str) -> bool:
 
 
 def _is_one_file(text: str) -> bool:
-    return text.startswith("toy:") or text.endswith(ONE_FILE)
+    return text == "none" or text.startswith("toy:") or text.endswith(ONE_FILE)

@@ -113,7 +113,7 @@ def train(
         )
     except Interrupted as interrupted:
         typer.echo(str(interrupted), err=True)
-        raise typer.Exit(0 if interrupted.saved else 130) from None
+        raise typer.Exit(interrupted.exit_code) from None
 
 
 def _train(
@@ -293,9 +293,9 @@ def compare(
             device=device,
             threads=threads,
         )
-    except Interrupted:
+    except Interrupted as interrupted:
         typer.echo("stopped, and saved: the same command goes on.", err=True)
-        raise typer.Exit(0) from None
+        raise typer.Exit(interrupted.exit_code) from None
     typer.echo(table.text())
 
 

@@ -69,7 +69,9 @@ class LoopSettings(Settings):
     schedule: Literal["constant", "inverse_sqrt", "cosine", "linear", "plateau"] = Field(
         "cosine", description="how the learning rate moves after the warm-up"
     )
-    warmup: int = Field(200, ge=0, description="updates over which the learning rate rises to its peak")
+    warmup: int = Field(
+        200, ge=0, description="updates over which the learning rate rises to its peak (at most a quarter of a budget)"
+    )
     plateau_factor: float = Field(0.5, gt=0, lt=1, description="plateau: multiply the learning rate by it")
     plateau_patience: int = Field(2, ge=0, description="plateau: after so many validations without a gain")
     clip_norm: float | None = Field(1.0, gt=0, description="the gradient's norm is cut to it")
@@ -80,7 +82,11 @@ class LoopSettings(Settings):
     keep: int = Field(1, ge=1, le=50, description="checkpoints kept for averaging")
     precision: Literal["float32", "bfloat16"] = Field("float32", description="mixed precision, where the device has it")
     log_every: int = Field(50, ge=1, description="updates between lines of the log")
-    save_every: float = Field(5.0, gt=0, description="minutes between checkpoints to resume from")
+    save_every: float | None = Field(
+        None,
+        gt=0,
+        description="minutes between checkpoints (default: 1 % of the time goes into them, every 15 s to 5 min)",
+    )
 
     @model_validator(mode="after")
     def _ends(self) -> LoopSettings:

@@ -36,6 +36,7 @@ def model_card(recipe: Recipe, metrics: dict[str, Any], name: str, model_class: 
         f"({recipe.text.tokenizer}{', joint' if recipe.text.joint else ''})",
         f"- {metrics['updates']:,} updates, {metrics['epochs']:.1f} epochs, {metrics['tokens']:,} target tokens, "
         f"{metrics['seconds'] / 60:.1f} minutes",
+        *(["- unfinished: the best model so far"] if metrics.get("unfinished") else []),
         "",
         "## Validation",
         "",

@@ -87,8 +87,13 @@ class Folder:
 
 
 def holds_model(path: Path) -> bool:
-    """Whether there is a finished model."""
+    """Whether there is a model; the training that wrote it may still go on."""
     return (path / CONFIG).exists()
+
+
+def holds_finished_model(path: Path) -> bool:
+    """Whether there is a model whose training came to its end."""
+    return holds_model(path) and not ((path / METRICS).exists() and read_json(path / METRICS).get("unfinished"))
 
 
 def write_folder(
@@ -128,18 +133,31 @@ def write_model(
 ) -> None:
     """Write the folder of any model, `config.json` last; a model that was there is replaced.
 
-    `files` are those that only this kind of model has, `about` what `config.json` says beside the recipe.
+    `files` are those that only this kind of model has, `about` what `config.json` says beside the recipe. Other weights
+    of the same model are replaced one file at a time: whoever reads the folder finds the old model or the new one.
     """
     path.mkdir(parents=True, exist_ok=True)
-    remove_model(path)
+    record = {"format": FORMAT, "version": __version__, **about}
+    config = {"regard": record, **recipe.model_dump(mode="json")}
+    if not _holds_same_model(path, config, files):
+        remove_model(path)
     write_tensors(path / WEIGHTS, weights)
     for name, content in files.items():
         assert name in MODEL_FILES, f"{name} would not be removed with its model"
         write_bytes(path / name, content)
     write_json(path / METRICS, metrics)
     write_bytes(path / CARD, card.encode())
-    record = {"format": FORMAT, "version": __version__, **about}
-    write_json(path / CONFIG, {"regard": record, **recipe.model_dump(mode="json")})
+    write_json(path / CONFIG, config)
+
+
+def _holds_same_model(path: Path, config: Mapping[str, Any], files: Mapping[str, bytes]) -> bool:
+    """Whether the folder holds a model that differs in its weights, metrics and settings of training alone."""
+    try:
+        found = json.loads((path / CONFIG).read_bytes())
+        same = all(found[name] == config.get(name) for name in found if name not in ("training", "search"))
+        return same and all((path / name).read_bytes() == content for name, content in files.items())
+    except (OSError, ValueError, AttributeError, TypeError):
+        return False
 
 
 def remove_model(path: Path) -> None:

@@ -7,7 +7,16 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from regard.config.settings import Recipe
-from regard.data.text.sources import Given, Tokenizers, check_valid_is_there, is_toy, open_text, own_valid
+from regard.data.text.sources import (
+    NO_VALIDATION,
+    Given,
+    Tokenizers,
+    check_valid_is_there,
+    hold_out,
+    is_toy,
+    open_text,
+    own_valid,
+)
 from regard.errors import ConfigError
 from regard.inference.translator import Translator
 from regard.models.contract import MakeModel, Model
@@ -45,7 +54,8 @@ def train(
     """Train a model by a recipe and write its folder.
 
     `train` and `valid` are a pair of aligned files, a TSV file, "toy:phrases:en-fr", or an iterable of (source,
-    target); an embedded corpus brings its own validation split. `model` is your own model of the contract (the
+    target); an embedded corpus brings its own validation split, from others a small share is held out unless `valid`
+    is "none". `model` is your own model of the contract (the
     recipe's [model] is then not used). `start_from` is a model folder whose pieces and weights are the start.
     `resume` goes on with the training in `out`; it needs no recipe and no text. Ctrl-C saves and raises
     `Interrupted`, a KeyboardInterrupt. `watch` are sentences, or (sentence, reference), whose attention is kept at
@@ -111,12 +121,17 @@ def dry_run(
 
 
 def _texts(recipe: Recipe, train: Given | None, valid: Given | None) -> tuple[Given, Given | None]:
+    """What to learn from and to validate on; no text for the latter is one that is held out, NO_VALIDATION is none."""
     if train is None:
         raise ConfigError("no training text was given: name it with --train (or train=).")
     if valid is None and is_toy(train):
         valid = own_valid(train)
-    check_valid_is_there(recipe, valid)
+    check_valid_is_there(recipe, None if _is_none(valid) else "given or held out")
     return train, valid
+
+
+def _is_none(valid: Given | None) -> bool:
+    return isinstance(valid, str) and valid == NO_VALIDATION
 
 
 def _prepare(
@@ -130,5 +145,13 @@ def _prepare(
     tokenizers = None
     if start_from is not None:
         tokenizers = Tokenizers(start_from.source_tokenizer, start_from.target_tokenizer)
-    valid_text = None if valid is None else open_text(valid, "valid")
-    return prepare(recipe, open_text(train, "train"), valid_text, folder, tokenizers, reporter)
+    text = open_text(train, "train")
+    valid_text = None if valid is None or _is_none(valid) else open_text(valid, "valid")
+    if valid is None:
+        if (held := hold_out(text)) is not None:
+            text, valid_text, said = held
+            reporter.say(said)
+        else:
+            check_valid_is_there(recipe, None)
+            reporter.say("warning: too few pairs to hold some out: there is no validation.")
+    return prepare(recipe, text, valid_text, folder, tokenizers, reporter)

@@ -74,6 +74,14 @@ class State:
     epoch: int = 0  # passes over the text that are complete
     position: int = 0  # batches of this pass that are done
     total: int | None = None  # the last update; None while a budget is being measured
+    ends: list[Any] = field(default_factory=list)  # the settings that it follows from
+    first_total: int | None = None  # the first estimate of a budget
+    next_estimate: int = 0  # the update after which it is estimated again
+    warm: float = 0.0  # in a budget: the share of the peak rate that the warm-up has reached,
+    peak_update: int = 0  # the update at which it ended,
+    decayed: float = 0.0  # and the share of the decay that is done
+    validations: int = 0  # in a budget: how many of `least_validations` equal parts have been validated
+    least_validations: int = 5
     tokens: int = 0
     seconds: float = 0.0
     window_loss: float = 0.0  # sums since the last line of the log

@@ -23,7 +23,7 @@ from regard.evaluation.accuracy import labelled_images
 from regard.inference.classifier import Classifier
 from regard.models.image_classifier import multiply_adds
 from regard.storage.files import write_bytes, write_json
-from regard.storage.folder import holds_model, read_json
+from regard.storage.folder import holds_finished_model, read_json
 from regard.training.prepare import RUN
 from regard.training.start import FilePath
 from regard.training.tasks.classification import train
@@ -161,7 +161,7 @@ def _run(
     folder: Path, recipe: ClassifierRecipe, data: str | Path, device: str, threads: int | None, progress: bool
 ) -> dict[str, Any]:
     """Train one network, or go on, and measure it on the test images."""
-    if holds_model(folder):
+    if holds_finished_model(folder):
         classifier = Classifier.load(folder, device)
     elif (folder / "training" / RUN).exists():
         classifier = train(out=folder, resume=True, device=device, threads=threads, progress=progress)

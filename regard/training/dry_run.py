@@ -14,11 +14,14 @@ import torch
 from regard.config.settings import TrainingSettings, duration_seconds
 from regard.data.text.batches import BatchPlan
 from regard.models.contract import Batch, Model
-from regard.training.loop import add_gradient, updates_asked
+from regard.training.budget import updates_asked
+from regard.training.loop import add_gradient
 from regard.training.optimizer import build_optimizer, clip
 from regard.training.prepare import Prepared
 from regard.training.progress import duration
+from regard.training.schedule import updates_in_budget
 from regard.training.start import count_parameters
+from regard.training.validation import validation_tokens
 
 TYPICAL = 5
 
@@ -54,8 +57,8 @@ class DryRun:
             f"parameters: {self.parameters:,}",
             f"batches in an epoch: {self.batches_per_epoch:,}",
             f"memory: {memory}",
-            f"time: about {duration(self.seconds)} for {updates} "
-            f"({self.seconds_per_update:.2f} s each; validation comes on top)",
+            f"time: about {duration(self.seconds)} for {updates} ({self.seconds_per_update:.2f} s each; a budget "
+            "includes validation, otherwise it comes on top)",
             "nothing was written.",
         ]
 
@@ -82,7 +85,9 @@ def measure(prepared: Prepared, model: Model, plan: BatchPlan, device: torch.dev
     whole = None if updates is None else updates * each
     if settings.budget is not None:
         whole = min(duration_seconds(settings.budget), whole or float("inf"))
-        updates = min(int(whole / each), updates or sys.maxsize)
+        validation, every = _validation_seconds(prepared, seconds / tokens), len(batches) / settings.accumulate
+        fitting = updates_in_budget(whole, each, validation, settings.validate_every or every)
+        updates = max(1, min(fitting, updates or sys.maxsize))
     assert whole is not None
     tokenizers = prepared.tokenizers
     return DryRun(
@@ -96,6 +101,13 @@ def measure(prepared: Prepared, model: Model, plan: BatchPlan, device: torch.dev
         seconds=whole,
         memory=_peak_memory(),
     )
+
+
+def _validation_seconds(prepared: Prepared, seconds_per_token: float) -> float:
+    if prepared.valid is None:
+        return 0.0
+    settings = prepared.recipe.training
+    return validation_tokens(prepared.valid, settings.validation_bleu) * seconds_per_token
 
 
 def _padded(prepared: Prepared, indices: npt.NDArray[np.int64]) -> int:

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import time
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from regard.storage.folder import load_tensors
-from regard.training.checkpoint import average
-from regard.training.loop import Run, stop_if_asked
+from regard.training.checkpoint import State, average
 from regard.training.progress import duration, qualities
+from regard.training.saving import stop_if_asked
+
+if TYPE_CHECKING:
+    from regard.training.loop import Run
 
 
 def choose_weights(run: Run) -> dict[str, Any]:
@@ -47,12 +50,31 @@ def training_metrics(run: Run, valid: dict[str, Any]) -> dict[str, Any]:
     return metrics
 
 
+def unfinished_metrics(run: Run) -> dict[str, Any]:
+    """What metrics.json says of the best model so far."""
+    metrics = training_metrics(run, run.state.best_validation)
+    del metrics["finished"]
+    return {**metrics, "unfinished": True}
+
+
 def farewell(run: Run, valid: dict[str, Any]) -> str:
     """The last line."""
     state = run.state
     why = "stopped early" if state.stopped_early else "done"
     quality = f"; validation {_quality(valid)}" if valid else ""
-    return f"{why} after {state.update:,} updates in {duration(state.seconds)}{quality}; the model is in {run.out}"
+    return (
+        f"{why} after {state.update:,} updates in {duration(state.seconds)}{quality}{_estimate(state)}; "
+        f"the model is in {run.out}"
+    )
+
+
+def _estimate(state: State) -> str:
+    """How far off the first estimate of a budget was."""
+    if state.first_total is None:
+        return ""
+    off = state.first_total / state.update - 1
+    wrong = f"{abs(off):.0%} too {'many' if off > 0 else 'few'}" if round(100 * off) else "which was right"
+    return f"; the first estimate was {state.first_total:,} updates, {wrong}"
 
 
 def _quality(valid: dict[str, Any]) -> str:

@@ -11,9 +11,10 @@ from typing import Any
 class Interrupted(KeyboardInterrupt):
     """Training was interrupted; `saved` tells whether there is something to resume, the text says how."""
 
-    def __init__(self, message: str, saved: bool) -> None:
+    def __init__(self, message: str, saved: bool, signal_number: int = signal.SIGINT) -> None:
         super().__init__(message)
         self.saved = saved
+        self.exit_code = 128 + signal_number  # 130 after Ctrl-C, 143 after SIGTERM
 
 
 class Interrupts:
@@ -24,6 +25,7 @@ class Interrupts:
 
     def __init__(self) -> None:
         self.requested = False
+        self.requested_by: int = signal.SIGINT
         self.nothing_to_save = True
         self._before: dict[signal.Signals, Any] = {}
 
@@ -42,6 +44,7 @@ class Interrupts:
     def _handle(self, number: int, frame: FrameType | None) -> None:
         if self.requested:
             raise KeyboardInterrupt
-        self.requested = True
+        self.requested, self.requested_by = True, number
         if self.nothing_to_save:
-            raise Interrupted("stopped before an update was made: start it again with the same command.", False)
+            message = "stopped before an update was made: start it again with the same command."
+            raise Interrupted(message, saved=False, signal_number=number)

@@ -43,6 +43,7 @@ from regard.training.progress import Reporter
 
 RUN = "run.json"
 GUIDE = "guide.npy"
+FEW_PAIRS = 2000
 
 
 @dataclass(frozen=True)
@@ -91,6 +92,11 @@ def prepare(
     if valid_text is not None and valid is not None:
         data["valid"] = _describe(valid_text, valid)
     reporter.say(_summary(data["train"], tokenizers))
+    if len(train) < FEW_PAIRS:
+        reporter.say(
+            f"warning: {len(train):,} pairs are very few: the model may learn them by heart and translate little else; "
+            "tens of thousands are a start."
+        )
     guide = _make_guide(train, tokenizers, folder / GUIDE, reporter) if recipe.training.guided_attention else None
     return Prepared(recipe, tokenizers, train, valid, valid_pairs, hashes, data, guide)
 

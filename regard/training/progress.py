@@ -23,6 +23,7 @@ from regard.training.checkpoint import State
 from regard.training.task import Measured
 
 # what a validation may have measured beside the loss, and how it is told
+SAMPLE_LENGTH = 120  # characters of a sample that are printed
 QUALITIES = {"perplexity": "perplexity {:.2f}", "bleu": "BLEU {:.1f}", "accuracy": "accuracy {:.2%}"}
 
 
@@ -35,8 +36,8 @@ class Reporter(Protocol):
     def working(self, what: str) -> None:
         """What is being done before the first update, now and then."""
 
-    def updated(self, state: State, loss: float, rate: float, speed: float) -> None:
-        """After each update: the loss per token, the learning rate, target tokens (or images) per second."""
+    def updated(self, state: State, rate: float, speed: float) -> None:
+        """After each update: the learning rate, target tokens (or images) per second."""
 
     def logged(self, state: State, record: dict[str, Any]) -> None:
         """After each line of the log."""
@@ -57,7 +58,7 @@ class Silent:
     def working(self, what: str) -> None:
         """Nothing."""
 
-    def updated(self, state: State, loss: float, rate: float, speed: float) -> None:
+    def updated(self, state: State, rate: float, speed: float) -> None:
         """Nothing."""
 
     def logged(self, state: State, record: dict[str, Any]) -> None:
@@ -93,6 +94,8 @@ class Lines(Silent):
     def validated(self, state: State, result: Measured, best: bool) -> None:
         """Print the result."""
         self.say(validation_line(state, result, best))
+        for line in sample_lines(result):
+            self.say(line)
 
 
 class Live(Silent):
@@ -122,9 +125,11 @@ class Live(Silent):
         """A bar without an end."""
         self.bar.update(self.task, visible=True, what=what)
 
-    def updated(self, state: State, loss: float, rate: float, speed: float) -> None:
-        """Move the bar."""
-        pace = f"ppl {_exp(loss):.1f} {speed:,.0f} tok/s" if self.unit == "tokens" else f"{speed:,.0f} {self.unit}/s"
+    def updated(self, state: State, rate: float, speed: float) -> None:
+        """Move the bar; loss and perplexity are those of the log, over the updates since its last line."""
+        loss = state.window_loss / state.window_tokens
+        perplexity = perplexity_of(state.window_likelihood / state.window_tokens)
+        pace = f"ppl {perplexity:.1f} {speed:,.0f} tok/s" if self.unit == "tokens" else f"{speed:,.0f} {self.unit}/s"
         numbers = f"loss {loss:.2f} {pace} lr {rate:.1e}{self.headline}"
         self.bar.update(
             self.task,
@@ -142,6 +147,8 @@ class Live(Silent):
         if quality:
             self.headline = f" {quality.rstrip()}"
         self.say(validation_line(state, result, best))
+        for line in sample_lines(result):
+            self.say(line)
 
     def close(self) -> None:
         """Remove the bar."""
@@ -167,6 +174,17 @@ def validation_line(state: State, result: Measured, best: bool) -> str:
     return line.rstrip()
 
 
+def sample_lines(result: Measured) -> list[str]:
+    """The samples of a validation, a line for each text."""
+    width = max((len(name) for sample in result.samples for name in sample), default=0)
+    return [f"  {name:<{width}}  {_one_line(text)}" for sample in result.samples for name, text in sample.items()]
+
+
+def _one_line(text: str) -> str:
+    plain = "".join(letter if letter.isprintable() else " " for letter in text)
+    return plain if len(plain) <= SAMPLE_LENGTH else f"{plain[: SAMPLE_LENGTH - 1]}…"
+
+
 def qualities(values: Mapping[str, Any]) -> str:
     """What was measured beside the loss, each with two blanks after it."""
     return "".join(f"{form.format(values[key])}  " for key, form in QUALITIES.items() if values.get(key) is not None)
@@ -189,7 +207,8 @@ def duration(seconds: float) -> str:
     return f"{whole // 3600}h{whole % 3600 // 60:02d}m"
 
 
-def _exp(loss: float) -> float:
+def perplexity_of(loss: float) -> float:
+    """exp of a loss per token without smoothing, as large as a float can be."""
     return math.exp(min(loss, 700.0))
 
 
@@ -199,8 +218,8 @@ class Log:
     On a resume, lines of updates that will be done again are dropped first.
     """
 
-    def __init__(self, path: Path, after_update: int, tensorboard: Path | None = None) -> None:
-        _keep_lines(path, after_update)
+    def __init__(self, path: Path, after_update: int, validated: int, tensorboard: Path | None = None) -> None:
+        _keep_lines(path, after_update, validated)
         self.file = open(path, "a", encoding="utf-8")  # noqa: SIM115 (closed by __exit__)
         self.writer = _tensorboard_writer(tensorboard, after_update) if tensorboard else None
 
@@ -224,7 +243,7 @@ class Log:
                     self.writer.add_scalar(f"{event}/{name}", value, update)
 
 
-def _keep_lines(path: Path, after_update: int) -> None:
+def _keep_lines(path: Path, after_update: int, validated: int) -> None:
     if not path.exists():
         return
     kept = []
@@ -233,9 +252,16 @@ def _keep_lines(path: Path, after_update: int) -> None:
             record = json.loads(line)
         except ValueError:
             continue  # a line that a crash cut short
-        if isinstance(record, dict) and record.get("update", 0) <= after_update:
+        if isinstance(record, dict) and _is_before(record, after_update, validated):
             kept.append(line)
     write_bytes(path, "".join(f"{line}\n" for line in kept).encode())
+
+
+def _is_before(record: dict[str, Any], after_update: int, validated: int) -> bool:
+    """Whether a line tells of something that will not be done again."""
+    if record.get("event") in ("validation", "finished"):
+        return bool(record.get("update", 0) <= validated) and record.get("event") == "validation"
+    return bool(record.get("update", 0) <= after_update)
 
 
 def check_tensorboard() -> None:

@@ -3,15 +3,45 @@
 from __future__ import annotations
 
 import math
+import time
+from collections.abc import Callable
+from shlex import quote
 from typing import TYPE_CHECKING
 
 from regard.errors import TrainingError
 from regard.models.contract import Batch
+from regard.storage.folder import holds_model
 from regard.training.checkpoint import sane_loss
 from regard.training.interrupt import Interrupted
 
 if TYPE_CHECKING:
     from regard.training.loop import Run
+
+
+FIRST_SAVE = 15.0  # seconds to the first checkpoint after the start
+LEAST, MOST = 15.0, 300.0  # seconds between checkpoints
+SHARE = 0.01  # of the time that may go into them
+
+
+class SaveClock:
+    """When the next checkpoint is due: as often as saving takes less than 1 % of the time, in bounds."""
+
+    def __init__(self, save_every: float | None) -> None:
+        self.fixed = None if save_every is None else 60 * save_every
+        self.interval = FIRST_SAVE if self.fixed is None else self.fixed
+        self.saved_at = time.monotonic()
+
+    def due(self) -> bool:
+        """Whether it is time."""
+        return time.monotonic() - self.saved_at >= self.interval
+
+    def save(self, run: Run) -> None:
+        """Save, and see what it cost."""
+        started = time.monotonic()
+        save(run)
+        self.saved_at = time.monotonic()
+        if self.fixed is None:
+            self.interval = min(MOST, max(LEAST, (self.saved_at - started) / SHARE))
 
 
 def save(run: Run) -> None:
@@ -25,9 +55,23 @@ def save(run: Run) -> None:
 def save_and_stop(run: Run) -> None:
     """Save and leave, with a sentence that says how to go on."""
     save(run)
+    model = f" The best model so far is in {run.out}." if holds_model(run.out) else ""
     raise Interrupted(
-        f"stopped after update {run.state.update}, and saved. Go on with: {run.task.command} --resume {run.out}", True
+        f"stopped after update {run.state.update}, and saved.{model} Go on with: `{run.task.command} --resume "
+        f"{quote(str(run.out))}`",
+        saved=True,
+        signal_number=run.interrupts.requested_by,
     )
+
+
+def stop_if_asked(run: Run) -> Callable[[], None]:
+    """A function that breaks validation off when the user wants to stop; it is done again on resume."""
+
+    def check() -> None:
+        if run.interrupts.requested:
+            save_and_stop(run)
+
+    return check
 
 
 def note_loss(run: Run, loss: float) -> None:
@@ -58,5 +102,5 @@ def advice_to_resume(run: Run) -> str:
     rate = f"{run.settings.learning_rate / 3:.1g}"
     return (
         f"The last checkpoint with a sane loss, of update {update}, is kept: lower the rate, as in "
-        f"`{run.task.command} --resume {run.out} --set training.learning_rate={rate}`."
+        f"`{run.task.command} --resume {quote(str(run.out))} --set training.learning_rate={rate}`."
     )

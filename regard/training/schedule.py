@@ -1,10 +1,15 @@
-"""The learning rate as a pure function of the update number, and the turning of a time budget into updates."""
+"""The learning rate: a function of the update number where the last update is known; in a budget, one that bends.
+
+The last update of a budget is estimated again and again. Warm-up and decay are then kept as shares that each update
+carries on: a new estimate changes their slope, and the learning rate never jumps.
+"""
 
 from __future__ import annotations
 
 import math
 
 from regard.config.settings import LoopSettings, TrainingSettings
+from regard.training.checkpoint import State
 
 # The first updates are slower (memory is fetched, kernels are chosen), so the speed is measured after them.
 MEASURE_FROM = 5
@@ -12,32 +17,67 @@ MEASURE_UNTIL = 25
 REVISIONS = 20  # how often a budget is turned into updates once more
 
 
+def next_learning_rate(settings: LoopSettings, state: State) -> float:
+    """The rate of the next update; in a budget, warm-up and decay move one update on."""
+    if settings.budget is None:
+        return learning_rate(settings, state.update + 1, state.total, state.plateau)
+    bend(settings, state)
+    return bent_learning_rate(settings, state)
+
+
 def learning_rate(settings: LoopSettings, update: int, total: int | None, plateau: float = 1.0) -> float:
     """The rate of update 1, 2, …, `total`; `plateau` is the factor that stalled validations have earned.
 
-    All schedules rise linearly over the warm-up. While a budget is still being measured, `total` is None and the
-    schedule stands at its peak.
+    All schedules rise linearly over the warm-up; one that is longer than the training takes half of it.
     """
     peak = settings.learning_rate
-    warmup = settings.warmup if total is None else min(settings.warmup, total)
+    warmup = settings.warmup if total is None or settings.warmup < total else total // 2
     if update <= warmup:
         return peak * update / warmup
+    share = 0.0 if total is None else min(1.0, (update - warmup) / (total - warmup))
+    return peak * _after_warmup(settings, update, max(warmup, 1), share, plateau)
+
+
+def bend(settings: LoopSettings, state: State) -> None:
+    """Move warm-up or decay one update on, towards the last update as it is estimated now.
+
+    The warm-up takes a quarter of a budget at most. If the budget shrinks to less than three times the updates that
+    are done, the rate falls from where it is.
+    """
+    number, total = state.update + 1, state.total
+    if not state.peak_update:
+        length = settings.warmup if total is None else min(settings.warmup, total // 4)
+        state.warm = min(1.0, state.warm + 1 / max(length, 1))
+        if state.warm > 1 - 1e-9:
+            state.warm, state.peak_update = 1.0, number
+        elif total is not None and number > total / 3:
+            state.peak_update = number
+    elif total is not None:
+        left = total - number + 1
+        state.decayed = 1.0 if left <= 1 else state.decayed + (1 - state.decayed) / left
+
+
+def bent_learning_rate(settings: LoopSettings, state: State) -> float:
+    """The rate of the update after `state`, for which warm-up or decay have been moved on."""
+    level, number = settings.learning_rate * state.warm, state.update + 1
+    if not state.peak_update:
+        return level
+    return level * _after_warmup(settings, number, state.peak_update, state.decayed, state.plateau)
+
+
+def _after_warmup(settings: LoopSettings, update: int, peak_update: int, share: float, plateau: float) -> float:
+    """The factor of the peak after the warm-up; `share` of the way to the last update is done, 1 at the last."""
     match settings.schedule:
         case "constant":
-            return peak
+            return 1.0
         case "plateau":
-            return peak * plateau
+            return plateau
         case "inverse_sqrt":
-            return peak * math.sqrt(max(warmup, 1) / update)
+            return math.sqrt(peak_update / update)
         case "linear":
-            return peak * (1 - _share(update, warmup, total))
+            return 1 - share
         case "cosine":
-            return peak * 0.5 * (1 + math.cos(math.pi * _share(update, warmup, total)))
-
-
-def _share(update: int, warmup: int, total: int | None) -> float:
-    """How much of the way from the end of the warm-up to the last update is done: 1 at the last."""
-    return 0.0 if total is None else min(1.0, (update - warmup) / (total - warmup))
+            return 0.5 * (1 + math.cos(math.pi * share))
 
 
 def sampling_share(settings: TrainingSettings, update: int, total: int | None) -> float:

@@ -2,23 +2,26 @@
 
 from __future__ import annotations
 
+import math
 import os
 import shutil
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from shlex import quote
 from typing import TypeVar
 
 import torch
 from torch.optim import Optimizer
 
-from regard.config.settings import LoopSettings
-from regard.errors import ModelFolderError, TrainingError
+from regard.config.settings import LoopSettings, duration_seconds
+from regard.errors import ConfigError, ModelFolderError, TrainingError
 from regard.models.contract import Predictor
 from regard.process import this_machine, usable_precision
 from regard.processor import settings_text
 from regard.storage.files import check_files, checked_files, sha256, sync_folder, write_checksums
 from regard.storage.folder import METRICS, holds_model, read_json, remove_all
+from regard.training.budget import PLAN, Journal, ends, how_far, lengthen, updates_asked
 from regard.training.checkpoint import Checkpoints, State
 from regard.training.finish import choose_weights, farewell, training_metrics
 from regard.training.interrupt import Interrupts
@@ -26,7 +29,7 @@ from regard.training.lock import only_training_in
 from regard.training.loop import Run, learn
 from regard.training.optimizer import build_optimizer
 from regard.training.prepare import RUN
-from regard.training.progress import Log, Reporter
+from regard.training.progress import Log, Reporter, duration
 from regard.training.saving import save
 from regard.training.task import Task
 
@@ -67,40 +70,56 @@ class Session:
         fresh = self.out / ".training.part"
         shutil.rmtree(fresh, ignore_errors=True)
         model = prepare(fresh).to(self.device)
-        optimizer = build_optimizer(model, reopen(fresh).settings)
+        settings = reopen(fresh).settings
+        optimizer, state = build_optimizer(model, settings), State(ends=ends(settings))
         write_checksums(fresh, (str(path.relative_to(fresh)) for path in fresh.rglob("*") if path.is_file()))
         # The folder appears with its first checkpoint: whatever a kill leaves can be resumed or started again.
         machine = this_machine(str(self.device))
-        Checkpoints(fresh).save(State(), model, optimizer, machine.to_dict())
+        Checkpoints(fresh).save(state, model, optimizer, machine.to_dict())
         # What may be overwritten goes only now, when the new one can begin.
         remove_all(self.out)
         fresh.rename(self.folder)
         sync_folder(self.out)
         checkpoints = Checkpoints(self.folder)
         checkpoints.await_proof()
-        return self.learn(reopen(self.folder), model, optimizer, State(), checkpoints)
+        return self.learn(reopen(self.folder), model, optimizer, state, checkpoints)
 
     def resume(self, reopen: Callable[[Path], Task[Learned]], overrides: Sequence[str]) -> Learned:
         """Go on with the training in `out`."""
         if (self.folder / RUN).exists():
             self._check_prepared()
         before = reopen(self.folder)
-        task = before.changed(overrides)
+        task = before.changed(_with_one_end(overrides))
         self.check_precision(task.settings)
         model = task.build().to(self.device)
         optimizer = build_optimizer(model, task.settings)
         checkpoints = Checkpoints(self.folder)
         state = self._load(checkpoints, model, optimizer)
-        if _ends(before.settings) != _ends(task.settings):
-            state.total, state.stopped_early = None, False
+        if state.ends != ends(task.settings):
+            Journal(self.folder / PLAN).keep_until(state.update)
+            lengthen(task.settings, state)
         elif self._is_written(state):
+            longer = f"{task.command} --resume {quote(str(self.out))} --set {_later(task.settings, state)}"
             raise ModelFolderError(
-                f"{self.out}: its training is finished (update {state.update}): to train longer, "
-                f"add --set training.updates={2 * state.update}, or start another with --from {self.out}."
+                f"{self.out}: its training is finished (update {state.update}): to train longer, `{longer}`; or start "
+                f"another from it, with --from {quote(str(self.out))}."
             )
+        self._say_how_far(task, state)
         if task.recipe != before.recipe:
             self._save_recipe(task)
         return self.learn(task, model, optimizer, state, checkpoints)
+
+    def _say_how_far(self, task: Task[Learned], state: State) -> None:
+        """Where it goes from here; an end that is already past is refused."""
+        settings = task.settings
+        asked = updates_asked(settings, len(task.plan().epoch(state.epoch)))
+        used_up = settings.budget is not None and state.seconds >= duration_seconds(settings.budget)
+        if state.total is None and (used_up or (asked is not None and asked <= state.update)):
+            raise ConfigError(
+                f"{self.out}: is at update {state.update} after {duration(state.seconds)}, which is the end already: "
+                f"name a later one, such as --set {_later(settings, state)}."
+            )
+        self.reporter.say(f"training goes on {how_far(settings, state, asked)}")
 
     def _check_prepared(self) -> None:
         """Every file that was prepared must be as it was written."""
@@ -135,7 +154,8 @@ class Session:
         """Whether the model of this very state is in `out`; a crash may have come between the two."""
         if not (state.stopped_early or state.update == state.total) or not holds_model(self.out):
             return False
-        return read_json(self.out / METRICS).get("updates") == state.update
+        metrics = read_json(self.out / METRICS)
+        return metrics.get("updates") == state.update and not metrics.get("unfinished")
 
     def _load(self, checkpoints: Checkpoints, model: Predictor, optimizer: Optimizer) -> State:
         loaded = checkpoints.load(model, optimizer)
@@ -152,7 +172,7 @@ class Session:
     ) -> Learned:
         """Run the loop and write the model folder."""
         tensorboard = self.out / "tensorboard" if self.tensorboard else None
-        with Log(self.out / "log.jsonl", state.update, tensorboard) as log:
+        with Log(self.out / "log.jsonl", state.update, state.validated, tensorboard) as log:
             run = Run(
                 out=self.out,
                 task=task,
@@ -180,9 +200,28 @@ class Session:
                 return learned
 
 
-def _ends(settings: LoopSettings) -> tuple[object, ...]:
-    """The settings that say when training ends."""
-    return settings.updates, settings.epochs, settings.budget, settings.patience
+ENDS = ("updates", "epochs", "budget")
+
+
+def _with_one_end(overrides: Sequence[str]) -> list[str]:
+    """The end that is named when a training goes on is its end: others, of before, do not count any more."""
+    named = [name for name in ENDS if any(_names(override, name) for override in overrides)]
+    return [*overrides, *(f"training.{name}=none" for name in ENDS if named and name not in named)]
+
+
+def _names(override: str, end: str) -> bool:
+    key, _, value = override.partition("=")
+    return key.strip() == f"training.{end}" and value.strip().lower() != "none"
+
+
+def _later(settings: LoopSettings, state: State) -> str:
+    """A setting with which a finished training would go on."""
+    if state.stopped_early and settings.patience is not None:
+        return f"training.patience={2 * settings.patience}"
+    if settings.budget is not None:
+        longer = 2 * max(duration_seconds(settings.budget), state.seconds)
+        return f"training.budget={math.ceil(longer)}s"
+    return f"training.updates={2 * max(state.update, 1)}"
 
 
 @contextmanager

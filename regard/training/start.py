@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from os import PathLike
 from pathlib import Path
+from shlex import quote
 
 import torch
 
@@ -15,7 +16,7 @@ from regard.errors import ConfigError, ContractError, ModelFolderError
 from regard.evaluation.forced_references import why_no_alignment
 from regard.models import build_model
 from regard.models.contract import MakeModel, Model, Predictor
-from regard.storage.folder import Folder, holds_model, load_tensors, read_folder
+from regard.storage.folder import Folder, holds_finished_model, load_tensors, read_folder
 from regard.training.checkpoint import Checkpoints
 from regard.training.loop import seed_of
 from regard.training.prepare import RUN, Prepared
@@ -48,15 +49,14 @@ def check_out(out: Path, overwrite: bool, command: str = "regard train") -> None
         raise ModelFolderError(f"{out}: is a file: choose another --out folder.")
     if overwrite:
         return
-    if holds_model(out):
+    if holds_finished_model(out):
         raise ModelFolderError(f"{out}: holds a model already: choose another --out, or add --overwrite to replace it.")
     training = out / "training"
     if (training / RUN).exists():
         if Checkpoints(training).latest() is None:
             raise ModelFolderError(f"{out}: holds a training without a checkpoint: add --overwrite to replace it.")
-        raise ModelFolderError(
-            f"{out}: holds an unfinished training: go on with `{command} --resume {out}`, or add --overwrite."
-        )
+        resume = f"{command} --resume {quote(str(out))}"
+        raise ModelFolderError(f"{out}: holds an unfinished training: go on with `{resume}`, or add --overwrite.")
 
 
 def start_model(prepared: Prepared, model: MakeModel | None, start: Folder | None, reporter: Reporter) -> Model:

@@ -7,7 +7,7 @@ says what differs: the batches, the model, how well it does, and the folder that
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Protocol, Self, TypeVar
 
@@ -42,6 +42,10 @@ class Measured(Protocol):
     @property
     def score(self) -> float:
         """What checkpoints are compared by; higher is better."""
+
+    @property
+    def samples(self) -> Sequence[Mapping[str, str]]:
+        """Texts by their names, such as source, reference and translation of a sentence; for the log and the eye."""
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values for the log, metrics.json and the line a person reads (see `progress.QUALITIES`)."""

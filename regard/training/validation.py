@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -21,6 +21,7 @@ from regard.models.contract import Model
 from regard.training.loss import likelihood
 
 SENTENCES_TOGETHER = 128
+SAMPLES = 3  # translations that are shown
 
 
 @dataclass(frozen=True)
@@ -32,6 +33,7 @@ class Validation:
     bleu: float | None = None
     signature: str | None = None
     select_by: Literal["bleu", "loss"] = "bleu"
+    samples: tuple[Mapping[str, str], ...] = ()
 
     @property
     def perplexity(self) -> float:
@@ -53,6 +55,14 @@ class Validation:
         return values
 
 
+def validation_tokens(corpus: EncodedCorpus, bleu: bool) -> float:
+    """The work of a validation, as tokens of training.
+
+    Forwards only, for the loss, is a third of an update's work; translating is as much as an update, say.
+    """
+    return int(corpus.target_lengths.sum()) * (1 / 3 + bleu)
+
+
 class Validator:
     """A validation set, ready to be used again and again."""
 
@@ -67,12 +77,12 @@ class Validator:
         plan = BatchPlan(corpus, batch_tokens=settings.batch_tokens, seed=0, shuffle=False)
         self.batches = plan.epoch(0)
         self.plan = plan
-        self.pairs = spread(pairs, settings.validation_sentences) if settings.validation_bleu else []
+        self.score_bleu = settings.validation_bleu
+        self.pairs = spread(pairs, settings.validation_sentences if self.score_bleu else SAMPLES)
         self.tokenizers = tokenizers
         self.select_by = settings.select_by
         self.device = device
-        # Forwards only, for the loss, is a third of an update's work; translating is as much as an update, say.
-        self.cost_tokens = int(corpus.target_lengths.sum()) * (1 / 3 + bool(self.pairs))
+        self.cost_tokens = validation_tokens(corpus, self.score_bleu)
 
     def __call__(self, model: Model, between: Callable[[], None] = lambda: None) -> Validation:
         """Validate; `between` is called between batches and may raise to break off."""
@@ -80,15 +90,19 @@ class Validator:
         model.eval()
         try:
             loss, tokens = self._loss(model, between)
-            if not self.pairs:
-                return Validation(loss, tokens, select_by=self.select_by)
             hypotheses = self.translate(model, between)
         finally:
             model.train(training)
+        samples = tuple(
+            {"source": pair.source, "reference": pair.target, "translation": text}
+            for pair, text in spread(list(zip(self.pairs, hypotheses, strict=True)), SAMPLES)
+        )
+        if not self.score_bleu:
+            return Validation(loss, tokens, select_by=self.select_by, samples=samples)
         references = [pair.target for pair in self.pairs]
         bleu = corpus_scores(hypotheses, references, metrics=("bleu",), tokenize="auto")["bleu"]
         # Rounded, so that two perfect scores are equal.
-        return Validation(loss, tokens, round(bleu.value, 6), bleu.signature, self.select_by)
+        return Validation(loss, tokens, round(bleu.value, 6), bleu.signature, self.select_by, samples)
 
     @torch.inference_mode()
     def _loss(self, model: Model, between: Callable[[], None]) -> tuple[float, int]:

@@ -19,6 +19,7 @@ from regard.look.views.image_maps import rows_of, save_look
 from regard.models.image_classifier import Network
 from regard.training import Interrupted
 from regard.training import loop as loop_module
+from regard.training import saving as saving_module
 from regard.training.checkpoint import Snapshot
 from regard.training.comparison import compare
 from regard.training.tasks.classification import train
@@ -91,7 +92,7 @@ def test_a_training_that_dies_resumes_bit_for_bit(
 
     def due(run: Any) -> bool:
         if run.state.update == 5:
-            loop_module.save(run)
+            saving_module.save(run)
         return real(run)
 
     def dies(seed: int, number: int) -> int:

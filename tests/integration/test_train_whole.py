@@ -257,7 +257,7 @@ def test_a_budget_ends_early_when_updates_are_slow_or_few(tmp_path: Path) -> Non
     real = loop.clip
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(loop, "clip", lambda model, limit: (time.sleep(0.3), real(model, limit))[1])
-        translator = train(slow, train=TRAIN, out=tmp_path / "slow", progress=False)
+        translator = train(slow, train=TRAIN, valid="none", out=tmp_path / "slow", progress=False)
     assert 2 <= translator.metrics["updates"] <= 5
     few = train(recipe(updates=3, budget="1h"), train=TRAIN, out=tmp_path / "few", progress=False)
     assert few.metrics["updates"] == 3
@@ -284,7 +284,7 @@ def test_a_budget_is_kept_by_a_machine_that_gets_slower(tmp_path: Path) -> None:
     chosen = recipe(updates=None, budget="100s", validate_every=10_000, save_every=1000.0)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(loop, "time", SlowingClock())
-        translator = train(chosen, train=TRAIN, out=tmp_path, progress=False)
+        translator = train(chosen, train=TRAIN, valid="none", out=tmp_path, progress=False)
     # 200 by the pace of its beginning; 20 s for the first 40, and 80 s for 53 others
     assert 91 <= translator.metrics["updates"] <= 97
 
@@ -395,7 +395,7 @@ def test_training_in_another_thread(tmp_path: Path) -> None:
 
 def test_an_average_of_the_last_without_a_validation_set(tmp_path: Path) -> None:
     chosen = recipe(average="last", keep=2, validate_every=4)
-    translator = train(chosen, train=TRAIN, out=tmp_path, progress=False)
+    translator = train(chosen, train=TRAIN, valid="none", out=tmp_path, progress=False)
     kept = [load_file(path) for path in sorted((tmp_path / "training").glob("weights-*"))]
     assert len(kept) == 2
     name = "embeddings.source.weight"

@@ -74,6 +74,7 @@ def images() -> ImageSet:
 
 def work(kind: str, out: Path) -> None:
     """Start the training, or go on with it."""
+    out.with_suffix(".started").touch()
     resume = (out / "training" / "run.json").exists()
     more: dict[str, Any] = {"out": out, "resume": resume, "threads": 1, "progress": False}
     if kind == "classifier":
@@ -106,7 +107,11 @@ def child(kind: str, out: Path) -> Any:
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(["regard.training.tasks.classification", "regard.training"])
     process = context.Process(target=work, args=(kind, out))
+    begun = out.with_suffix(".started")
+    begun.unlink(missing_ok=True)
     process.start()
+    while not begun.exists() and process.exitcode is None:
+        time.sleep(0.005)
     return process
 
 
@@ -126,8 +131,8 @@ def where(out: Path) -> str:
 def test_random_kills_change_nothing(tmp_path: Path, kind: str) -> None:
     whole = tmp_path / "whole"
     child(kind, tmp_path / "warm").join()
-    started = time.monotonic()
     process = child(kind, whole)
+    started = time.monotonic()
     process.join()
     assert process.exitcode == 0
     longest = 0.6 * (time.monotonic() - started)

@@ -1,16 +1,19 @@
 """Learning rates, budgets, and what validations lead to."""
 
 from itertools import pairwise
+from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 
 from regard.config.settings import TrainingSettings
+from regard.training.budget import Decision, Journal, Pace, updates_asked
 from regard.training.checkpoint import Snapshot, State
-from regard.training.loop import note_gain, seed_of, updates_asked, worth_keeping
+from regard.training.loop import seed_of
 from regard.training.optimizer import build_optimizer
-from regard.training.schedule import learning_rate, sampling_share, updates_in_budget
+from regard.training.schedule import learning_rate, next_learning_rate, sampling_share, updates_in_budget
+from regard.training.selection import note_gain, worth_keeping
 
 
 def settings(**changes: object) -> TrainingSettings:
@@ -38,7 +41,73 @@ def test_schedules_at_known_places() -> None:
 @pytest.mark.parametrize("schedule", ["constant", "inverse_sqrt", "cosine", "linear", "plateau"])
 def test_no_warmup_and_a_warmup_longer_than_the_training(schedule: str) -> None:
     assert learning_rate(settings(schedule=schedule, warmup=0), 1, 100) == pytest.approx(1.0, rel=0.05)
-    assert learning_rate(settings(schedule=schedule, warmup=1000), 100, 100) == pytest.approx(1.0)
+    assert learning_rate(settings(schedule=schedule, warmup=1000), 50, 100) == pytest.approx(1.0)
+    if schedule not in ("constant", "plateau"):
+        assert learning_rate(settings(schedule=schedule, warmup=1000), 100, 100) < 0.8
+
+
+def rates_in_budget(totals: list[int | None], **changes: object) -> list[float]:
+    """The rate of each update, with the last update as it is estimated before it."""
+    chosen, state, rates = settings(updates=None, budget="1m", **changes), State(), []
+    for total in totals:
+        state.total = total
+        rates.append(next_learning_rate(chosen, state))
+        state.update += 1
+    return rates
+
+
+@pytest.mark.parametrize("schedule", ["constant", "inverse_sqrt", "cosine", "linear", "plateau"])
+def test_a_budget_that_was_estimated_well_has_the_plain_schedule(schedule: str) -> None:
+    plain = [learning_rate(settings(schedule=schedule), update, 100) for update in range(1, 101)]
+    assert rates_in_budget([100] * 100, schedule=schedule) == pytest.approx(plain, abs=1e-9)
+
+
+@pytest.mark.parametrize("schedule", ["cosine", "linear"])
+@pytest.mark.parametrize(
+    "totals",
+    [
+        [None] * 25 + [878] * 200 + [1314] * 400 + [1040] * 415,
+        [None] * 25 + [2000] * 475 + [600] * 100,
+        [None] * 25 + [300] * 100 + [1500] * 1375,
+        [None] * 25 + [82] * 57,
+    ],
+)
+def test_the_rate_bends_and_never_jumps_and_ends_low(schedule: str, totals: list[int | None]) -> None:
+    rates = rates_in_budget(totals, schedule=schedule, warmup=300)
+    end = totals[-1]
+    assert end == len(totals)
+    steps = [abs(later - earlier) for earlier, later in pairwise(rates)]
+    assert max(steps) < 0.06
+    assert rates[-1] < 0.01
+    assert max(rates) > 0.1
+    peak = rates.index(max(rates))
+    assert all(later >= earlier for earlier, later in pairwise(rates[: peak + 1]))
+    assert all(later <= earlier for earlier, later in pairwise(rates[peak:]))
+
+
+def test_decisions_are_recorded_and_a_damaged_line_ends_them(tmp_path: Path) -> None:
+    journal = Journal(tmp_path / "plan.jsonl")
+    assert journal.read() == {}
+    for update in (25, 50, 75):
+        journal.add(update, Decision(10 * update, 5))
+    assert journal.read() == {25: Decision(250, 5), 50: Decision(500, 5), 75: Decision(750, 5)}
+    journal.keep_until(50)
+    assert list(journal.read()) == [25, 50]
+    content = journal.path.read_text()
+    journal.path.write_text(content.replace("500", "501"))
+    assert list(journal.read()) == [25]
+    journal.path.write_text(content[:-3])
+    assert list(journal.read()) == [25]
+
+
+def test_the_pace_forgets_the_first_updates_and_follows_a_change() -> None:
+    pace = Pace()
+    for seconds in [9.0] * 5 + [1.0] * 100:
+        pace.note(seconds, 10)
+    assert pace.seconds_per_token() == pytest.approx(0.1)
+    for _ in range(200):
+        pace.note(3.0, 10)
+    assert pace.seconds_per_token() == pytest.approx(0.3, rel=0.02)
 
 
 def test_an_unmeasured_budget_stands_at_the_peak() -> None:

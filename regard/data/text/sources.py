@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from itertools import chain
 from os import PathLike, fspath
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, TypeGuard, Union, cast
+from typing import TYPE_CHECKING, Any, Literal, TypeGuard, TypeVar, Union, cast
 
 from regard.config.settings import Recipe, TextSettings
 from regard.data.text.corpus import EncodedCorpus, Pair, read_pairs
@@ -26,6 +26,11 @@ Given = Union[FilePath, tuple[FilePath, FilePath], Iterable[tuple[str, str]], "T
 """Two aligned files, one TSV file, "toy:NAME[:PAIR[:COUNT]]", an embedded corpus, or an iterable of pairs."""
 
 Split = Literal["train", "valid"]
+Item = TypeVar("Item")
+NO_VALIDATION = "none"  # in place of a text to validate on
+HELD_OUT = 0.02  # of the pairs, where no text to validate on is given
+LEAST_HELD_OUT, MOST_HELD_OUT = 5, 1000
+LEAST_TO_HOLD_OUT_OF = 50
 TOY_COUNTS: dict[Split, int] = {"train": 50_000, "valid": 1_000}
 TOY_FORM = "write it as toy:NAME, toy:NAME:PAIR or toy:NAME:PAIR:COUNT, such as toy:phrases:en-fr"
 
@@ -168,11 +173,33 @@ def encode(
     return EncodedCorpus.build(pairs, tokenizers.source, tokenizers.target, folder, max_length, on_progress)
 
 
-def spread(pairs: list[Pair], count: int) -> list[Pair]:
-    """At most `count` of the pairs, evenly spread over them."""
-    if len(pairs) <= count:
-        return pairs
-    return [pairs[index * len(pairs) // count] for index in range(count)]
+def spread(items: list[Item], count: int) -> list[Item]:
+    """At most `count` of the items, evenly spread over them."""
+    if len(items) <= count:
+        return items
+    return [items[index * len(items) // count] for index in range(count)]
+
+
+def hold_out(text: Text) -> tuple[Text, Text, str] | None:
+    """The text without every n-th pair, those pairs to validate on, and a line about it; None if there are too few."""
+    pairs = sum(1 for _ in text.pairs())
+    if pairs < LEAST_TO_HOLD_OUT_OF:
+        return None
+    every = pairs // max(LEAST_HELD_OUT, min(MOST_HELD_OUT, round(pairs * HELD_OUT)))
+    held = len(range(every - 1, pairs, every))
+
+    def chosen(valid: bool) -> Callable[[], Iterable[Pair]]:
+        return lambda: (pair for number, pair in enumerate(text.pairs(), 1) if (number % every == 0) == valid)
+
+    said = (
+        f"{held:,} of the {pairs:,} pairs are held out to validate on, because --valid was not given "
+        "(--valid none: learn from all, without validation)."
+    )
+    return (
+        Text(f"{text.description} without 1 pair in {every}", chosen(False)),
+        Text(f"1 pair in {every} of {text.description}", chosen(True)),
+        said,
+    )
 
 
 def save_pairs(path: Path, pairs: list[Pair]) -> None:

@@ -20,7 +20,7 @@ from regard.config.settings import SearchSettings
 from regard.config.vocabulary import BOS, EOS
 from regard.data.images.captions import CaptionCorpus, Captioned, is_scenes, open_captions
 from regard.data.text.batches import collate
-from regard.data.text.sources import choose_tokenizer
+from regard.data.text.sources import choose_tokenizer, spread
 from regard.data.text.tokenizer import Tokenizer
 from regard.decoding import search
 from regard.errors import ConfigError, ModelFolderError, TrainingError
@@ -39,7 +39,7 @@ from regard.training.progress import Reporter, check_tensorboard, choose_reporte
 from regard.training.session import Session
 from regard.training.start import check_out, count_parameters
 from regard.training.task import Task
-from regard.training.validation import Validation
+from regard.training.validation import SAMPLES, Validation
 
 Given = str | PathLike[str]
 
@@ -253,7 +253,11 @@ class CaptionValidator:
         finally:
             model.train(training)
         bleu = corpus_scores(captions, self.references, metrics=("bleu",), tokenize="auto")["bleu"]
-        return Validation(loss, tokens, round(bleu.value, 6), bleu.signature, self.settings.select_by)
+        samples = tuple(
+            {"reference": reference, "caption": caption}
+            for reference, caption in spread(list(zip(self.references[0], captions, strict=True)), SAMPLES)
+        )
+        return Validation(loss, tokens, round(bleu.value, 6), bleu.signature, self.settings.select_by, samples)
 
     @torch.inference_mode()
     def _loss(self, model: Model, between: Callable[[], None]) -> tuple[float, int]:

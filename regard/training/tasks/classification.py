@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar, Literal
@@ -162,6 +162,7 @@ class Validation:
     accuracy: float
     images: int
     select_by: Literal["accuracy", "loss"]
+    samples: tuple[Mapping[str, str], ...] = ()
 
     @property
     def score(self) -> float:
