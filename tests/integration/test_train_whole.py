@@ -123,12 +123,8 @@ def test_a_dry_run_writes_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[
     f = write_corpus(tmp_path)
     before = sorted(tmp_path.rglob("*"))
     (tmp_path / "corpus.tsv").write_text((tmp_path / "corpus.tsv").read_text() + "\tx\n" + "a " * 500 + "\tb\n")
-    assert (
-        main(
-            ["train", "luong", "--train", f["corpus.tsv"], "--dry-run", "--set", "model.tie_embeddings=none", *SET[:4]]
-        )
-        == 0
-    )
+    words = ["train", "luong", "--train", f["corpus.tsv"], "--valid", "none", "--dry-run", *SET[:4]]
+    assert main([*words, "--set", "model.tie_embeddings=none"]) == 0
     shown = capsys.readouterr().out
     assert "150 pairs kept, 1 empty and 1 too long ones skipped" in shown
     for word in ("parameters: ", "memory: about", "time: about", "nothing was written."):
