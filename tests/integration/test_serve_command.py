@@ -93,7 +93,7 @@ def test_a_port_in_use_is_one_line(folder: Path, capsys: pytest.CaptureFixture[s
         (["--port", "70000"], "port = 70000: input should be less than or equal to 65535."),
         (["--host", "no.such.host.invalid"], "--host no.such.host.invalid: this machine knows no such address"),
         (["--languages", "german"], "--languages german: write it as source-target codes, such as de-en."),
-        (["--api-keys", "no-such-file"], "no-such-file: no such file or directory: check the path"),
+        (["--api-keys", "no-such-file"], "no-such-file: no such file. Check the path."),
     ],
 )
 def test_mistakes_are_one_line(
