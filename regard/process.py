@@ -14,8 +14,8 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING
 
-from regard import processor
 from regard.errors import ConfigError
+from regard.machine import processor
 
 if TYPE_CHECKING:
     import torch

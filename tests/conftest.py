@@ -6,8 +6,8 @@ import sys
 import pytest
 from hypothesis import settings
 
-from regard import processor
 from regard.errors import ConfigError
+from regard.machine import processor
 
 # Two workers share two cores: a library that starts its own threads would only slow both down.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
@@ -31,7 +31,7 @@ def _plain_surroundings(monkeypatch: pytest.MonkeyPatch) -> None:
 
 # --- what the processor executes ----------------------------------------------------------------------------------
 
-_REFUSED: dict[str, str] = {}  # path of `regard.processor` -> why tests marked with it are left out
+_REFUSED: dict[str, str] = {}  # path of `regard.machine.processor` -> why tests marked with it are left out
 _LIMITS: dict[str, str] = {}
 
 

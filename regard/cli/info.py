@@ -50,7 +50,7 @@ def info(
     if machine == (model is not None):
         raise ConfigError("name a model folder, or --machine" + (", not both." if machine else "."))
     if model is None:
-        from regard.machine import describe_machine, machine_text
+        from regard.machine.report import describe_machine, machine_text
 
         found = describe_machine()
         typer.echo(json.dumps(found) if output_format is OutputFormat.json else machine_text(found))

@@ -23,8 +23,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from regard import processor
 from regard.errors import ConfigError
+from regard.machine import processor
 
 FEW = range(2, 97)  # rows for which packing pays; a single one is a product with a vector, which needs none
 LARGE = 2**19  # elements of a weight from which it pays

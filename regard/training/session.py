@@ -16,9 +16,9 @@ from torch.optim import Optimizer
 
 from regard.config.settings import LoopSettings, duration_seconds
 from regard.errors import ConfigError, ModelFolderError, TrainingError
+from regard.machine.processor import settings_text
 from regard.models.contract import Predictor
 from regard.process import this_machine, usable_precision
-from regard.processor import settings_text
 from regard.storage.files import check_files, checked_files, sha256, sync_folder, write_checksums
 from regard.storage.folder import METRICS, holds_model, read_json, remove_all
 from regard.training.budget import PLAN, Journal, ends, how_far, lengthen, updates_asked

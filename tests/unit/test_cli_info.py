@@ -9,8 +9,8 @@ from regard.cli import main
 from regard.config.recipes import check_recipe
 from regard.data.text.overlap import FINGERPRINT_FILE, fingerprint
 from regard.data.text.tokenizer import Tokenizer
+from regard.machine.processor import Verdict
 from regard.models import build_model
-from regard.processor import Verdict
 from regard.storage.folder import model_tensors, write_folder
 
 TEXT = {"text": "news.en, news.fr", "pairs": 1234, "skipped_empty": 5, "fingerprint": "0f0f"}
@@ -138,7 +138,7 @@ def test_a_bad_folder_is_one_line(capsys, folder, damage):
 
 
 def test_the_machine_is_told_without_a_model(capsys, monkeypatch):
-    monkeypatch.setattr("regard.processor.verdict", lambda path: Verdict(path != "int8"))
+    monkeypatch.setattr("regard.machine.processor.verdict", lambda path: Verdict(path != "int8"))
     assert main(["info", "--machine", "--format", "json"]) == 0
     told = json.loads(capsys.readouterr().out)
     assert told["tried"]["bfloat16"] == "works"

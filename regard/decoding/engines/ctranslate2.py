@@ -16,7 +16,6 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from regard import processor
 from regard.config.settings import SearchSettings
 from regard.config.vocabulary import EOS
 from regard.data.text.tokenizer import Tokenizer
@@ -27,6 +26,7 @@ from regard.decoding.penalties import length_penalty
 from regard.decoding.shortlist import Shortlist
 from regard.decoding.stream import StreamedToken
 from regard.decoding.text_model import TextModel
+from regard.machine import processor
 from regard.models.contract import TransformerWeights
 
 ROWS = 96

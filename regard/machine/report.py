@@ -8,7 +8,8 @@ import sys
 import time
 from typing import Any
 
-from regard import __version__, processor
+from regard import __version__
+from regard.machine import processor
 
 # what decides which kernels the libraries choose
 _TELLING = ("sse4", "avx", "fma", "f16c", "amx", "asimd", "sve", "sme", "bf16", "i8mm")

@@ -1,4 +1,4 @@
-"""The operations that `regard.processor` tries in a child process: small ones, through the same libraries.
+"""The operations that `regard.machine.processor` tries in a child process: small ones, through the same libraries.
 
 Run as a program with the name of a path: it exits with 0 if the operations ran, and dies if the processor does not
 execute an instruction that it advertises.

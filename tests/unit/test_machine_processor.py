@@ -10,12 +10,12 @@ from pathlib import Path
 
 import pytest
 
-from regard import processor
 from regard.cli.app import main
 from regard.errors import ConfigError
+from regard.machine import processor
+from regard.machine.processor import LIMITS, RECORD, Verdict
+from regard.machine.trials import TRIALS
 from regard.nn.linear import Int8Weights
-from regard.processor import LIMITS, RECORD, Verdict
-from regard.processor_trials import TRIALS
 
 ILLEGAL = -signal.SIGILL
 HELPS = {"ONEDNN_MAX_CPU_ISA": "AVX512_CORE"}

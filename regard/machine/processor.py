@@ -2,7 +2,7 @@
 
 Some virtual machines advertise instructions, such as Intel's AMX, and do not allow them. A library that chooses its
 kernels by what is advertised then kills the process with SIGILL. So `use("bfloat16", …)` first lets a child process
-run the same operations (`processor_trials.py`). If the child dies, it is run again with smaller instruction sets, by
+run the same operations (`trials.py`). If the child dies, it is run again with smaller instruction sets, by
 the variables that the libraries read at their first use. What helps is set in this process too; if nothing helps, one
 line says so.
 
@@ -137,10 +137,10 @@ def run_child(path: str, limits: Mapping[str, str]) -> int:
     """Exit status of a trial under limits; negative if a signal ended it."""
     if not sys.executable:
         return _UNKNOWN
-    package = str(Path(__file__).resolve().parent.parent)
+    package = str(Path(__file__).resolve().parent.parent.parent)
     paths = os.pathsep.join([package, *(entry for entry in sys.path if entry)])
     environment = {**os.environ, **limits, "PYTHONPATH": paths, "OMP_NUM_THREADS": "1"}
-    command = [sys.executable, "-P", "-m", "regard.processor_trials", path]
+    command = [sys.executable, "-P", "-m", "regard.machine.trials", path]
     quiet = subprocess.DEVNULL
     try:
         ended = subprocess.run(
@@ -180,7 +180,7 @@ def _works_here(path: str) -> bool:
 
 
 def _trial_in_fork(path: str) -> None:
-    from regard.processor_trials import run_trial
+    from regard.machine.trials import run_trial
 
     if "torch" in sys.modules:
         sys.modules["torch"].set_num_threads(1)  # the threads of the parent are not here
