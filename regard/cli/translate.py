@@ -204,7 +204,7 @@ def _text_lines(n_best: bool, scores: bool, alignments: bool) -> Callable[[int, 
 
     def listed(number: int, translation: "Translation") -> str:
         lines = []
-        for each in (translation, *translation.alternatives):
+        for each in translation.n_best:
             fields = [str(number), each.text, f"{each.score:.4f}"]
             if alignments:
                 fields.append(format_links(each.links()))

@@ -41,10 +41,15 @@ class Caption:
     attention: Weights | None = field(default=None, compare=False, repr=False)  # (T, rows, columns)
     candidates: tuple[tuple[Candidate, ...], ...] = ()  # the likeliest pieces at each step
     token_log_probabilities: tuple[float, ...] = ()
-    alternatives: tuple[Caption, ...] = ()  # the further ones of the n best
+    _others: tuple[Caption, ...] = ()  # of `n_best`, after this one
 
     def __str__(self) -> str:
         return self.text
+
+    @property
+    def n_best(self) -> tuple[Caption, ...]:
+        """The best captions, this one first; as many as `n_best` asked for."""
+        return (self, *self._others)
 
     @property
     def words(self) -> tuple[str, ...]:
@@ -89,7 +94,7 @@ class Caption:
                     "log_probability": each.log_probability,
                     "finished": each.finished,
                 }
-                for each in (self, *self.alternatives)
+                for each in self.n_best
             ],
         }
 

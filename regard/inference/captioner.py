@@ -262,8 +262,8 @@ class Captioner:
             (one_line(self.tokenizer.decode(each.ids)), self.tokenizer.decoded_tokens(each.ids), each)
             for each in hypotheses
         ]
-        alternatives = tuple(self._build(pixels, *each) for each in built[1:])
-        return self._build(pixels, *built[0], alternatives=alternatives)
+        others = tuple(self._build(pixels, *each) for each in built[1:])
+        return self._build(pixels, *built[0], others=others)
 
     def _build(
         self,
@@ -271,7 +271,7 @@ class Captioner:
         text: str,
         tokens: tuple[Token, ...],
         hypothesis: Hypothesis,
-        alternatives: tuple[Caption, ...] = (),
+        others: tuple[Caption, ...] = (),
     ) -> Caption:
         piece, grid = self.tokenizer.piece, self.recipe.model.grid
         maps = hypothesis.alignment
@@ -287,7 +287,7 @@ class Captioner:
                 tuple((piece(number), probability) for number, probability in step) for step in hypothesis.candidates
             ),
             token_log_probabilities=hypothesis.token_log_probabilities,
-            alternatives=alternatives,
+            _others=others,
         )
 
 

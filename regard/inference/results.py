@@ -37,7 +37,7 @@ class Results:
         settings: SearchSettings,
         intervention: Intervention | None = None,
     ) -> Translation:
-        """The first hypothesis of a search, the others as its alternatives."""
+        """The first hypothesis of a search, the others after it in `n_best`."""
         target = self.model.target_tokenizer
         look = partial(look_at, self.model, intervention=intervention)
         read = self.model.source_tokenizer.tokens
@@ -49,7 +49,7 @@ class Results:
             tokens = LazyTokens(partial(target.decoded_tokens, hypothesis.ids, unknown))
             built.append((text, tokens, hypothesis))
         further = tuple(self._build(source, source_tokens, *each, look=look) for each in built[1:])
-        return self._build(source, source_tokens, *built[0], look=look, alternatives=further)
+        return self._build(source, source_tokens, *built[0], look=look, others=further)
 
     def given(
         self, source: str, target: str, hypothesis: Hypothesis, intervention: Intervention | None = None
@@ -68,7 +68,7 @@ class Results:
         hypothesis: Hypothesis,
         *,
         look: Callable[[Translation], Look],
-        alternatives: tuple[Translation, ...] = (),
+        others: tuple[Translation, ...] = (),
     ) -> Translation:
         weights = hypothesis.attention
         piece = self.model.target_tokenizer.piece
@@ -86,7 +86,7 @@ class Results:
                 tuple((piece(number), probability) for number, probability in step) for step in hypothesis.candidates
             ),
             token_log_probabilities=hypothesis.token_log_probabilities,
-            alternatives=alternatives,
+            _others=others,
             look_again=look,
         )
 

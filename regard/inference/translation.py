@@ -86,7 +86,7 @@ class Translation:
     alignment: Weights | None = field(default=None, compare=False)  # (T, S)
     candidates: tuple[tuple[Candidate, ...], ...] = ()  # the likeliest pieces at each step
     token_log_probabilities: tuple[float, ...] = ()
-    alternatives: tuple[Translation, ...] = ()  # the further ones of the n best
+    _others: tuple[Translation, ...] = ()  # of `n_best`, after this one
     look_again: Callable[[Translation], Look] | None = field(default=None, compare=False, repr=False)
 
     def __str__(self) -> str:
@@ -96,6 +96,11 @@ class Translation:
     def source_words(self) -> tuple[str, ...]:
         """The white-space words of the source."""
         return tuple(self.source.split())
+
+    @property
+    def n_best(self) -> tuple[Translation, ...]:
+        """The best translations, this one first; as many as `n_best` asked for."""
+        return (self, *self._others)
 
     @property
     def words(self) -> tuple[str, ...]:
@@ -155,7 +160,7 @@ class Translation:
                     "log_probability": each.log_probability,
                     "finished": each.finished,
                 }
-                for each in (self, *self.alternatives)
+                for each in self.n_best
             ],
         }
 

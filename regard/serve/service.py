@@ -103,8 +103,8 @@ def _accept(
     further = []
     for document, each in zip(documents, lines, strict=True):
         own = [next(found) for _ in each]
-        texts = [[said.text for said in (best, *best.alternatives)] for best in own]
-        links = [[_links(said) for said in (best, *best.alternatives)] for best in own] if attention else None
+        texts = [[said.text for said in best.n_best] for best in own]
+        links = [[_links(said) for said in best.n_best] for best in own] if attention else None
         further.append(document.accept(texts, links))
     return further
 

@@ -61,7 +61,7 @@ class Shouting(Translator):
             if "dawdle" in line:
                 assert self.slowly.wait(20)
             further = tuple(Translation(line, line.upper() + "!" * further) for further in range(1, n_best))
-            yield number, Translation(line, line.upper(), alternatives=further)
+            yield number, Translation(line, line.upper(), _others=further)
 
 
 def tiny(lines: list[str] = ENGLISH, kind: str = "bahdanau", shouting: bool = True) -> Any:

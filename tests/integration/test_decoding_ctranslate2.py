@@ -54,7 +54,7 @@ def translator(folder: Path) -> Translator:
 
 
 def summary(translation: Translation) -> tuple[Any, ...]:
-    each = (translation, *translation.alternatives)
+    each = translation.n_best
     return tuple((one.text, tuple(token.id for token in one.tokens), one.finished) for one in each)
 
 

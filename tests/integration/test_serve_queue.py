@@ -54,7 +54,7 @@ def test_requests_that_wait_together_are_translated_together() -> None:
             translator.door.set()
             for number, found in enumerate(await asyncio.gather(*tasks)):
                 assert [each.text for each in found] == [f"A {number}", f"B {number}"]
-            assert len((await other)[0].alternatives) == 2
+            assert len((await other)[0].n_best) == 3
             await busy
             assert [len(batch) for batch in translator.batches] == [1, 40, 1]  # another n_best is another search
             assert queue._places == 0

@@ -64,8 +64,9 @@ def test_translates_a_line_with_tokens_words_and_attention(kind: str) -> None:
     assert translation.source_words == ("the", "small", "house")
     assert translation.words == tuple(translation.text.split())
     assert len(translation.tokens) == len(translation.candidates) == len(translation.token_log_probabilities)
-    assert len(translation.alternatives) == 1
-    assert translation.score >= translation.alternatives[0].score or not translation.alternatives[0].finished
+    assert len(translation.n_best) == 2
+    assert translation.n_best[0] is translation
+    assert translation.score >= translation.n_best[1].score or not translation.n_best[1].finished
     shape = (len(translation.tokens), len(translation.source_tokens))
     if kind == "seq2seq":
         assert translation.attention is None
@@ -86,7 +87,7 @@ def test_beams_of_real_models_equal_their_forced_decoding(kind: str) -> None:
     translator = translator_of(kind)
     lines = LINES[:4]
     for line, found in zip(lines, translator.translate(lines, n_best=3, attention=True), strict=True):
-        for each in (found, *found.alternatives):
+        for each in found.n_best:
             ids = [token.id for token in each.tokens]
             if not each.finished or translator.target_tokenizer.encode(each.text) != ids:
                 continue  # these pieces are not how the tokenizer would cut the text
@@ -107,7 +108,7 @@ def test_a_given_translation_has_the_score_of_the_search_also_with_a_coverage_pe
     compared = 0
     for line in LINES[:4]:
         found = translator.translate(line, search={**search, "n_best": 3})
-        for each in (found, *found.alternatives):
+        for each in found.n_best:
             if not each.finished or translator.target_tokenizer.encode(each.text) != [t.id for t in each.tokens]:
                 continue  # these pieces are not how the tokenizer would cut the text
             compared += 1
@@ -232,7 +233,7 @@ def test_samples_follow_the_seed_and_the_line_number(translator: Translator) -> 
     again = list(translator.translate_lines(lines, search=settings, window=1))
     assert [each.text for each in first] == [each.text for each in again]
     assert first[0].text != first[1].text
-    assert len({each.text for each in (first[2], *first[2].alternatives)}) > 1
+    assert len({each.text for each in first[2].n_best}) > 1
     assert first[0].text != translator.translate(lines, search=settings | {"seed": 8})[0].text
 
 
