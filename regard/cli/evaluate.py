@@ -6,7 +6,6 @@ import json
 import shutil
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -14,15 +13,14 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from regard.cli.progress import bar_on_stderr
-from regard.errors import ConfigError, DataError
+from regard.errors import ConfigError
 
 if TYPE_CHECKING:
     from regard.config.settings import SearchSettings
-    from regard.evaluation.alignment import GoldLinks
     from regard.evaluation.report import Report
+    from regard.evaluation.test_set import TestSet
     from regard.inference.translator import Translator
 
-TOY_SPLIT, TOY_COUNT = "test", 500
 WIDEST = 100
 
 
@@ -31,14 +29,6 @@ class OutputFormat(StrEnum):
 
     text = "text"
     json = "json"
-
-
-@dataclass(frozen=True)
-class _TestSet:
-    description: str
-    sources: list[str]
-    references: list[list[str]]
-    gold: list[GoldLinks] | None
 
 
 def evaluate(
@@ -108,7 +98,7 @@ def evaluate(
         test = _read_files(source, reference or [], gold_alignments, one_based)
     else:
         _refuse({"--source": source, "--reference": reference, "--gold-alignments": gold_alignments}, "--toy has it")
-        test = _toy_test(toy, split or TOY_SPLIT, count or TOY_COUNT)
+        test = _toy_test(toy, split, count)
     given = None if hypotheses is None else _read_hypotheses(hypotheses, len(test.sources))
     translator = _load(model, device, threads, needed_for="--gold-alignments" if gold_alignments else None, given=given)
     with bar_on_stderr() as show:
@@ -134,56 +124,31 @@ def evaluate(
 # --- the test set -------------------------------------------------------------------------------------------------
 
 
-def _read_files(source: Path | None, references: Sequence[Path], gold: Path | None, one_based: bool) -> _TestSet:
-    from regard.data.lines import read_lines
-    from regard.data.text.corpus import read_pairs
-    from regard.evaluation.alignment import check_bounds, read_links
+def _read_files(source: Path | None, references: Sequence[Path], gold: Path | None, one_based: bool) -> TestSet:
+    from regard.evaluation.test_set import read_test_set
 
     if source is None:
         raise ConfigError("there is no test set: give --source and --reference, or --toy phrases:en-fr.")
     if gold is None:
         _refuse({"--one-based": one_based or None}, "it goes with --gold-alignments")
-    pairs = list(read_pairs(source, references[0] if references else None))
-    sources = [pair.source for pair in pairs]
-    streams = [[pair.target for pair in pairs]]
-    for path in references[1:]:
-        streams.append(list(read_lines(path)))
-        _same_lines(path, len(streams[-1]), source, len(sources))
-    found = None
-    if gold is not None:
-        found = read_links(gold, one_based=one_based)
-        check_bounds(found, sources, streams[0], where=str(gold))
-    return _TestSet(", ".join(path.name for path in (source, *references)), sources, streams, found)
+    return read_test_set(source, references, gold, one_based=one_based)
 
 
-def _toy_test(toy: str, split: str, count: int) -> _TestSet:
+def _toy_test(toy: str, split: str | None, count: int | None) -> TestSet:
     from regard.data.toy import toy_corpus
-    from regard.evaluation.alignment import GoldLinks
+    from regard.evaluation.test_set import TOY_COUNT, TOY_SPLIT, toy_test_set
 
     name, _, pair = toy.removeprefix("toy:").partition(":")
-    corpus = toy_corpus(name, pair or None)
-    pairs = list(corpus.generate(split, count))
-    return _TestSet(
-        f"embedded corpus {corpus.name} {corpus.pair}, {split}",
-        [pair.source for pair in pairs],
-        [[pair.target for pair in pairs]],
-        [GoldLinks(frozenset(pair.sure), frozenset(pair.possible) | frozenset(pair.sure)) for pair in pairs],
-    )
+    return toy_test_set(toy_corpus(name, pair or None), split or TOY_SPLIT, count or TOY_COUNT)
 
 
 def _read_hypotheses(path: Path, lines: int) -> list[str]:
     from regard.data.lines import read_lines
+    from regard.evaluation.test_set import check_lines
 
     texts = list(read_lines(path))
-    _same_lines(path, len(texts), "the test set", lines)
+    check_lines(path, len(texts), "the test set", lines)
     return texts
-
-
-def _same_lines(path: Path, lines: int, other: Path | str, other_lines: int) -> None:
-    if lines != other_lines:
-        raise DataError(
-            f"{path} has {lines} lines but {other} has {other_lines}: line n of one must belong to line n of the other."
-        )
 
 
 # --- options ------------------------------------------------------------------------------------------------------
@@ -234,9 +199,7 @@ def _refuse(options: dict[str, object], reason: str) -> None:
 # --- showing ------------------------------------------------------------------------------------------------------
 
 
-def _show(
-    report: Report, test: _TestSet, model: Path | None, output_format: OutputFormat, tokenize: str | None
-) -> None:
+def _show(report: Report, test: TestSet, model: Path | None, output_format: OutputFormat, tokenize: str | None) -> None:
     from regard.evaluation.scores import fitting_tokenizer
     from regard.evaluation.text_report import render
 

@@ -11,8 +11,6 @@ if TYPE_CHECKING:
     from regard.look.maps import Choice
     from regard.look.record import Look
 
-FORMATS = ("png", "svg", "pdf", "gif", "html")
-
 
 def look(
     model: Annotated[Path, typer.Argument(help="A model folder that `regard train` wrote.", show_default=False)],
@@ -85,6 +83,7 @@ def look(
     """
     from regard.look.maps import Choice
     from regard.look.views.pictures import check_picture_path
+    from regard.look.views.save import FORMATS
 
     given, references = sentences or [], reference or []
     _check(given, references, prefix, output, over_time)
@@ -169,25 +168,9 @@ def _draw(
     size: int,
     speed: float,
 ) -> None:
-    from regard.look.views.pictures import write_picture
+    from regard.look.views.save import save_looks
 
-    first, form = looks[0], output.suffix[1:].lower()
-    if form == "html":
-        from regard.look.views.html import render_html
-
-        write_picture(output, render_html(looks, title=title).encode())
-    elif first.over_time is not None:
-        from regard.look.views.over_time import save_over_time
-
-        save_over_time(first, output, choice, title=title, font=font, size=size, speed=speed)
-    elif form == "gif":
-        from regard.look.views.animation import save_animation
-
-        save_animation(first, output, choice, steps=steps, size=size, speed=speed, font=font)
-    else:
-        from regard.look.views.heatmap import save_heatmap
-
-        save_heatmap(looks, output, choice, measures=entropy, title=title, font=font)
+    save_looks(looks, output, choice, measures=entropy, title=title, font=font, steps=steps, size=size, speed=speed)
 
 
 def _print(each: "Look", choice: "Choice", entropy: bool) -> None:

@@ -39,7 +39,7 @@ def quickstart(
     translator = _train(pair, target, may_overwrite=out is None, threads=threads)
     typer.echo(f"\n2. Translate {TEST_PAIRS} sentences that it has never seen.\n")
     test = list(corpus.generate("test", TEST_PAIRS, seed=0))
-    report = _evaluate(translator, test)
+    report = translator.evaluate(f"toy:phrases:{pair}:{TEST_PAIRS}")
     _show_translations(test, report)
     typer.echo("\n3. Score them.\n")
     good = _show_scores(report)
@@ -58,14 +58,6 @@ def _train(pair: str, out: Path, may_overwrite: bool, threads: int) -> "Translat
     return regard.train(
         "quickstart", train=f"toy:phrases:{pair}:{TRAIN_PAIRS[pair]}", out=out, overwrite=may_overwrite, threads=threads
     )
-
-
-def _evaluate(translator: "Translator", test: "list[AlignedPair]") -> "Report":
-    from regard.evaluation.alignment import GoldLinks
-    from regard.evaluation.report import evaluate
-
-    gold = [GoldLinks(frozenset(item.sure), frozenset(item.possible)) for item in test]
-    return evaluate(translator, [item.source for item in test], [item.target for item in test], gold=gold)
 
 
 def _show_translations(test: "list[AlignedPair]", report: "Report") -> None:

@@ -38,7 +38,7 @@ def score(
     pairs, log_probability, tokens = 0, 0.0, 0
     if form == "text":
         typer.echo("pair\tlog_probability\ttokens\tperplexity")
-    for each in translator.score(read_pairs(source, target), batch_tokens=batch_tokens):
+    for each in translator.score_pairs(read_pairs(source, target), batch_tokens=batch_tokens):
         pairs += 1
         log_probability += each.log_probability
         tokens += each.tokens

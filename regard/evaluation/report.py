@@ -31,6 +31,10 @@ Progress = Callable[[str, int, int], None]
 """Called with what is being done, how many sentences are done, and how many there are."""
 
 
+def no_progress(stage: str, done: int, total: int) -> None:
+    """Show nothing."""
+
+
 class Translated(Protocol):
     """A translation, of which the text is scored."""
 
@@ -114,7 +118,7 @@ class Speed:
         return {"seconds": self.seconds, "sentences_per_second": self.sentences_per_second}
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Report:
     """What `evaluate` found; a part that was not asked for, or cannot be had, is None."""
 
@@ -127,6 +131,17 @@ class Report:
     overlap: OverlapReport | None
     search: SearchSettings | None
     speed: Speed | None
+
+    def __str__(self) -> str:
+        from regard.evaluation.text_report import render
+
+        return render(self)
+
+    def __repr__(self) -> str:
+        facts = [f"{score.name} {score.value:.1f}" for score in self.scores.by_metric.values()]
+        facts += [] if self.likelihood is None else [f"perplexity {self.likelihood.perplexity:.2f}"]
+        facts += [] if self.alignment is None else [f"AER {self.alignment.this_step.aer:.3f}"]
+        return f"<Report {self.scores.sentences:,} sentences: {', '.join(facts)}>"
 
     def to_dict(self) -> dict[str, Any]:
         """All but the translations themselves, ready for JSON."""
@@ -158,7 +173,7 @@ def evaluate(
     backward: Evaluated | None = None,
     likelihood: bool = True,
     training: Fingerprint | None = None,
-    on_progress: Progress = lambda stage, done, total: None,
+    on_progress: Progress = no_progress,
 ) -> Report:
     """Translate the sources and compare with the references, one text or several of the same length.
 

@@ -25,10 +25,11 @@ from regard.data.images.pixels import Pixels
 from regard.data.text.tokenizer import Token
 from regard.errors import NoAttention
 from regard.evaluation.alignment import word_attention
+from regard.inference.representation import result_line
 from regard.inference.translation import Candidate, Weights
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Caption:
     """An image and what a captioner says of it; T pieces with the closing </s>."""
 
@@ -45,6 +46,9 @@ class Caption:
 
     def __str__(self) -> str:
         return self.text
+
+    def __repr__(self) -> str:
+        return result_line("Caption", [self.text], self.score, self.finished, len(self.n_best))
 
     @property
     def n_best(self) -> tuple[Caption, ...]:

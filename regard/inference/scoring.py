@@ -13,6 +13,7 @@ from regard.decoding.engines.engine import Extras
 from regard.decoding.forced import force
 from regard.decoding.hypothesis import Hypothesis
 from regard.decoding.text_model import TextModel
+from regard.errors import ConfigError, DataError
 from regard.evaluation.scores import perplexity
 from regard.inference.lines import WINDOW
 from regard.inference.long_lines import cut_line, source_ids
@@ -29,6 +30,17 @@ class PairScore:
     def perplexity(self) -> float:
         """exp(-log_probability / tokens)."""
         return perplexity(self.log_probability, self.tokens)
+
+
+def matched_pairs(source: str | list[str] | tuple[str, ...], target: str | list[str] | tuple[str, ...]) -> list[Pair]:
+    """The pair of two sentences, or the pairs of two lists of the same length."""
+    if isinstance(source, str) != isinstance(target, str):
+        raise ConfigError("score: give two sentences, or two lists of sentences.")
+    if isinstance(source, str) and isinstance(target, str):
+        return [Pair(source, target)]
+    if len(source) != len(target):
+        raise DataError(f"score: {len(source)} sources but {len(target)} targets: give the translation of each source.")
+    return [Pair(*sides) for sides in zip(source, target, strict=True)]
 
 
 def force_pair(model: TextModel, pair: Pair, settings: SearchSettings, extras: Extras) -> Hypothesis:

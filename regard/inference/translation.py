@@ -18,6 +18,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
@@ -25,8 +26,14 @@ import numpy.typing as npt
 
 from regard.errors import ConfigError, NoAttention
 from regard.evaluation.alignment import format_links, links, word_attention
+from regard.inference.representation import result_line
+from regard.look.maps import Choice
+from regard.look.views.pictures import check_picture_path
+from regard.look.views.save import FORMATS, save_looks
 
 if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
     from regard.data.text.tokenizer import Token
     from regard.look.record import Look
     from regard.nn.attention.intervention import Kind
@@ -71,7 +78,7 @@ class LazyTokens(Sequence["Token"]):
         return repr(self._tokens)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Translation:
     """One sentence and its translation; T pieces of the translation, S of the source, both with the closing </s>."""
 
@@ -91,6 +98,9 @@ class Translation:
 
     def __str__(self) -> str:
         return self.text
+
+    def __repr__(self) -> str:
+        return result_line("Translation", [self.source, self.text], self.score, self.finished, len(self.n_best))
 
     @property
     def source_words(self) -> tuple[str, ...]:
@@ -133,6 +143,46 @@ class Translation:
         if self.look_again is None:
             raise ConfigError("there is no model behind this translation: look at the one that `translate` returned.")
         return self.look_again(self)
+
+    def plot(
+        self,
+        *,
+        kind: Kind | None = None,
+        layer: int | None = None,
+        head: int | None = None,
+        average: bool = False,
+        pieces: bool = False,
+        entropy: bool = False,
+        title: str | None = None,
+        font: str | Path | None = None,
+    ) -> Figure:
+        """The attention as a matplotlib figure, of words or `pieces`; a model without attention shows its one vector.
+
+        Without a choice it is the alignment. `kind`, `layer` and `head` choose maps; `average` takes the mean of
+        each layer's heads. `entropy` adds the entropy of each row, in bits, and the sum of each column.
+        """
+        from regard.look.views.heatmap import attention_figure
+
+        choice = Choice(kind, layer, head, average, pieces)
+        return attention_figure(self.look(), choice, measures=entropy, title=title, font=font)
+
+    def save(
+        self,
+        path: str | Path,
+        *,
+        kind: Kind | None = None,
+        layer: int | None = None,
+        head: int | None = None,
+        average: bool = False,
+        pieces: bool = False,
+        entropy: bool = False,
+        title: str | None = None,
+        font: str | Path | None = None,
+    ) -> Path:
+        """Write what `plot` draws as .png, .svg or .pdf, the steps of attention as .gif, or the page as .html."""
+        check_picture_path(path, FORMATS)
+        choice = Choice(kind, layer, head, average, pieces)
+        return save_looks([self.look()], path, choice, measures=entropy, title=title, font=font)
 
     def _repr_html_(self) -> str | None:
         """The interactive view, for a notebook; None, which shows the plain text, where there is nothing to look at."""

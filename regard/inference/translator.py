@@ -11,6 +11,7 @@ import torch
 
 from regard.config.settings import Recipe, SearchSettings
 from regard.data.text.corpus import Pair
+from regard.data.text.overlap import load_fingerprint
 from regard.data.text.tokenizer import Tokenizer
 from regard.decoding.engines.choice import Engines
 from regard.decoding.engines.engine import Extras
@@ -18,12 +19,16 @@ from regard.decoding.search_settings import SearchChanges, chosen_settings, over
 from regard.decoding.shortlist import Shortlist, read_shortlist
 from regard.decoding.text_model import TextModel, join_models
 from regard.errors import ConfigError
+from regard.evaluation.alignment import GoldLinks
+from regard.evaluation.report import Progress, Report, evaluate, no_progress
+from regard.evaluation.test_set import TestText, given_test_set
 from regard.inference.lines import WINDOW, Lines, numbered_lines
 from regard.inference.long_lines import refuse_line
 from regard.inference.looking import Looker
 from regard.inference.pickling import reduced
+from regard.inference.representation import translator_line
 from regard.inference.results import Results
-from regard.inference.scoring import PairScore, force_pair, score_pairs
+from regard.inference.scoring import PairScore, force_pair, matched_pairs, score_pairs
 from regard.inference.streaming import StreamedPiece, stream_line
 from regard.inference.translation import Translation
 from regard.look.record import Look
@@ -113,6 +118,9 @@ class Translator:
         )
         joined.parts = tuple(translators)
         return joined
+
+    def __repr__(self) -> str:
+        return translator_line(self._model, self.recipe, len(self.parts))
 
     def __reduce__(self) -> tuple[Callable[..., Translator], tuple[Any, ...]]:
         """Pickled, it is the folder it was loaded from and its search settings; changed weights are not kept."""
@@ -233,11 +241,62 @@ class Translator:
         forced = force_pair(self._model, Pair(source, target), self.search_settings(search), extras)
         return self._results.given(source, target, forced, intervention)
 
-    def score(self, pairs: Iterable[Pair], *, batch_tokens: int | None = None) -> Iterator[PairScore]:
-        """Log-probability and tokens of each given translation, in order; a long side is cut, with a warning."""
+    @overload
+    def score(self, source: str, target: str) -> PairScore: ...
+
+    @overload
+    def score(self, source: list[str] | tuple[str, ...], target: list[str] | tuple[str, ...]) -> list[PairScore]: ...
+
+    def score(
+        self, source: str | list[str] | tuple[str, ...], target: str | list[str] | tuple[str, ...]
+    ) -> PairScore | list[PairScore]:
+        """Log-probability, tokens and perplexity of a given translation, or of each of several."""
+        pairs = matched_pairs(source, target)
+        scores = list(self.score_pairs(pairs))
+        return scores[0] if isinstance(source, str) else scores
+
+    def score_pairs(self, pairs: Iterable[Pair], *, batch_tokens: int | None = None) -> Iterator[PairScore]:
+        """The score of each pair, in order, as they are read; a long side is cut, with a warning."""
         self._engines.after_fork()
         settings = self.recipe.search
         return score_pairs(self._model, pairs, batch_tokens or settings.batch_tokens, settings.max_source)
+
+    def evaluate(
+        self,
+        source: TestText,
+        reference: TestText | Sequence[Sequence[str]] | None = None,
+        *,
+        gold_alignments: str | Path | Sequence[GoldLinks] | None = None,
+        split: str | None = None,
+        search: SearchChanges = None,
+        beam: int | None = None,
+        tokenize: str | None = None,
+        lowercase: bool = False,
+        links: str = "argmax",
+        backward: Translator | None = None,
+        perplexity: bool = True,
+        on_progress: Progress = no_progress,
+    ) -> Report:
+        """Translate a test set and score it, with the options and the report of `regard evaluate`.
+
+        `source` and `reference` are lists of sentences or names of files; several references are a list of lists.
+        Instead, one TSV file, or "toy:phrases:en-fr:500": so many sentences of a `split` (test), with gold links.
+        """
+        test = given_test_set(source, reference, gold_alignments, split)
+        return evaluate(
+            self,
+            test.sources,
+            test.references,
+            gold=test.gold,
+            search=self.search_settings(search, beam=beam),
+            tokenize=tokenize,
+            lowercase=lowercase,
+            method=links,
+            backward=backward,
+            likelihood=perplexity,
+            training=None if self.folder is None else load_fingerprint(self.folder),
+            on_progress=on_progress,
+        )
 
     # --- looking --------------------------------------------------------------------------------------------------
 

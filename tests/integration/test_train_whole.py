@@ -410,7 +410,7 @@ def test_the_best_weights_are_the_ones_that_are_kept(tmp_path: Path) -> None:
     assert best != 8
     assert translator.metrics["best_update"] == best
     assert translator.metrics["valid"]["loss"] == losses[best]
-    scores = list(translator.score([Pair(source, target) for source, target in VALID]))
+    scores = list(translator.score_pairs([Pair(source, target) for source, target in VALID]))
     mean = -sum(score.log_probability for score in scores) / sum(score.tokens for score in scores)
     assert mean == pytest.approx(losses[best], rel=1e-4)
 

@@ -116,9 +116,7 @@ def test_n_best_lists_are_numbered(
     rows = [line.split(" ||| ") for line in out.splitlines()]
     assert [row[0] for row in rows] == ["0"] * 3 + ["1"] * 3
     assert [row[1] for row in rows[:3]] == [
-        each.text
-        for found in [Translator.load(model).translate("the cat", n_best=3)]
-        for each in found.n_best
+        each.text for found in [Translator.load(model).translate("the cat", n_best=3)] for each in found.n_best
     ]
 
 

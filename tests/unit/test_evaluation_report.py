@@ -147,7 +147,7 @@ def test_perplexity_of_a_uniform_model_is_its_vocabulary():
     tokens = sum(len(line.split()) + 1 for line in SOURCES if line)
     assert report.likelihood.tokens == tokens
     assert report.likelihood.perplexity == pytest.approx(translator.model.vocabulary_size, rel=1e-5)
-    scores = list(translator.score([Pair(line, line) for line in SOURCES if line]))
+    scores = list(translator.score_pairs([Pair(line, line) for line in SOURCES if line]))
     assert report.likelihood.log_probability == pytest.approx(math.fsum(score.log_probability for score in scores))
 
 

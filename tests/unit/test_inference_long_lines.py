@@ -63,7 +63,7 @@ def test_a_line_of_just_so_many_pieces_is_whole(translator: Translator):
 def test_scoring_names_the_pair_and_the_side(translator: Translator):
     pairs = [Pair("a", "b"), Pair("a", LONG)]
     with pytest.warns(LongLineWarning, match=r"^pair 2, target: 20,00\d pieces"):
-        scores = list(translator.score(pairs))
+        scores = list(translator.score_pairs(pairs))
     assert [each.tokens for each in scores] == [len(translator.target_tokenizer.encode("b")), 1024]
 
 

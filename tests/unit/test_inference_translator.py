@@ -247,7 +247,7 @@ def test_a_banned_word_gets_no_attention(translator: Translator) -> None:
 
 def test_scores_are_those_of_forced_decoding_in_order(translator: Translator) -> None:
     pairs = [Pair(line, line[::-1] * (1 + number % 3)) for number, line in enumerate(LINES)] + [Pair("a", "")]
-    scores = list(translator.score(iter(pairs), batch_tokens=60))
+    scores = list(translator.score_pairs(iter(pairs), batch_tokens=60))
     for pair, score in zip(pairs, scores, strict=True):
         forced = translator.force(pair.source, pair.target)
         assert score.log_probability == pytest.approx(forced.log_probability, abs=1e-3)

@@ -46,7 +46,7 @@ class Text:
 def open_text(given: Given, split: Split) -> Text:
     """The text that a user means; files are opened only when they are read."""
     if isinstance(given, str) and given.startswith("toy:"):
-        return _toy_text(*_parse_toy(given), split=split)
+        return _toy_text(*parse_toy(given), split=split)
     if _is_corpus(given):
         return _toy_text(given, None, split=split)
     if isinstance(given, (str, PathLike)):
@@ -68,7 +68,8 @@ def _as_pair(item: Any) -> Pair:
     raise DataError(f"{item!r:.80} is no sentence pair: give (source, target) tuples of two strings.")
 
 
-def _parse_toy(text: str) -> tuple[ToyCorpus, int | None]:
+def parse_toy(text: str) -> tuple[ToyCorpus, int | None]:
+    """The embedded corpus of "toy:NAME[:PAIR[:COUNT]]", and the count."""
     name, _, rest = text.removeprefix("toy:").partition(":")
     pair, _, count = rest.partition(":")
     if pair.isdecimal() and not count:
@@ -104,7 +105,7 @@ def _is_corpus(given: object) -> TypeGuard[ToyCorpus]:
 
 def own_valid(given: Given) -> Given:
     """The same embedded corpus, for its validation split of the usual size."""
-    return _parse_toy(given)[0] if isinstance(given, str) else given
+    return parse_toy(given)[0] if isinstance(given, str) else given
 
 
 # --- encoding -----------------------------------------------------------------------------------------------------

@@ -20,10 +20,10 @@ from PIL import Image, ImageDraw
 
 from regard.look.views.fonts import fonts_for
 from regard.look.views.heatmap import INK, PAPER
-from regard.look.views.pictures import write_picture
+from regard.look.views.pictures import GIF_WIDTH, write_picture
 from regard.look.views.vector import SIGNS
 
-WIDTH, HEIGHT = 900, 600
+WIDTH, HEIGHT = GIF_WIDTH, 600
 BLUE, ACCENT, RULE, SHADE = "#4a86bf", "#b4531a", "#d9e0e7", "#eef3f8"
 PALETTE = 128  # colours of a GIF
 

@@ -34,6 +34,7 @@ CELL, SMALLEST_CELL, BAR, MARGIN, GAP = 0.34, 0.09, 0.09, 0.18, 0.22  # inches
 WIDEST_GRID, WIDEST_FLOW = 15.0, 11.0  # inches of cells that a grid may take; of panels side by side
 FONT_SIZE, TITLE_SIZE = 10.5, 12.0  # points
 LONGEST_LABEL = 24
+SCREEN_DPI = 100
 
 
 @dataclass(frozen=True)
@@ -74,15 +75,25 @@ def save_heatmap(
 ) -> Path:
     """Draw the attention of one or several looks, or one fixed vector, into a .png, .svg or .pdf file."""
     path = check_picture_path(path)
+    save_figure(attention_figure(looks, choice, measures=measures, title=title, font=font), path, dpi)
+    return path
+
+
+def attention_figure(
+    looks: Look | Sequence[Look],
+    choice: Choice = Choice(),  # noqa: B008 (it never changes)
+    *,
+    measures: bool = False,
+    title: str | None = None,
+    font: str | Path | None = None,
+) -> Figure:
+    """The attention of one or several looks, or one fixed vector, as a figure."""
     several = [looks] if isinstance(looks, Look) else looks
     if len(several) == 1 and several[0].fixed_vector is not None and choice.is_alignment:
         from regard.look.views.vector import vector_figure
 
-        figure = vector_figure(several[0], pieces=choice.pieces, title=title, font=font)
-    else:
-        figure = sheet_figure(sheet_of(several, choice, measures=measures), title=title, font=font)
-    save_figure(figure, path, dpi)
-    return path
+        return vector_figure(several[0], pieces=choice.pieces, title=title, font=font)
+    return sheet_figure(sheet_of(several, choice, measures=measures), title=title, font=font)
 
 
 def save_figure(figure: Figure, path: Path, dpi: int = 200) -> None:
@@ -93,6 +104,15 @@ def save_figure(figure: Figure, path: Path, dpi: int = 200) -> None:
     buffer = io.BytesIO()
     figure.savefig(buffer, format=form, dpi=dpi, metadata=date, facecolor=PAPER)
     write_picture(path, buffer.getvalue())
+
+
+class NotebookFigure(Figure):
+    """A figure that a notebook shows without pyplot."""
+
+    def _repr_png_(self) -> bytes:
+        buffer = io.BytesIO()
+        self.savefig(buffer, format="png", dpi=SCREEN_DPI, facecolor=PAPER)
+        return buffer.getvalue()
 
 
 def sheet_of(looks: Sequence[Look], choice: Choice, *, measures: bool = False) -> list[list[Panel]]:
@@ -158,7 +178,7 @@ def sheet_figure(sheet: Sheet, *, title: str | None = None, font: str | Path | N
     panels = [panel for row in sheet for panel in row]
     words = [word for panel in panels for labels in panel.labels for word in labels]
     families = fonts_for([*words, title or ""], font)
-    figure = Figure(facecolor=PAPER)
+    figure = NotebookFigure(facecolor=PAPER)
     FigureCanvasAgg(figure)
     rooms = [[_room(figure, panel, families) for panel in row] for row in sheet]
     widths = [[_width(*pair) for pair in zip(*each, strict=True)] for each in zip(sheet, rooms, strict=True)]

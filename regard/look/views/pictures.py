@@ -8,6 +8,8 @@ from pathlib import Path
 from regard.errors import ConfigError
 from regard.storage.files import write_bytes
 
+GIF_WIDTH = 900  # pixels
+
 
 def check_picture_path(path: str | Path, formats: Sequence[str] = ("png", "svg", "pdf")) -> Path:
     """The path, if it ends in a format that can be drawn; to be asked before any work is done."""

@@ -16,7 +16,7 @@ from regard.errors import NoAttention
 from regard.look.maps import no_attention
 from regard.look.record import Look, Side
 from regard.look.views.fonts import fonts_for
-from regard.look.views.heatmap import FONT_SIZE, INK, LONGEST_LABEL, MUTED, PAPER, TITLE_SIZE
+from regard.look.views.heatmap import FONT_SIZE, INK, LONGEST_LABEL, MUTED, PAPER, TITLE_SIZE, NotebookFigure
 from regard.look.views.terminal import shorten
 
 SIGNS = LinearSegmentedColormap.from_list("regard-signs", ["#b4531a", "#f0b48a", "#f5f7fa", "#8fb8de", "#1f568f"])
@@ -34,7 +34,7 @@ def vector_figure(
     source, target = _words(look.source, pieces), _words(look.target, pieces)
     families = fonts_for([*source, *target, title or ""], font)
     properties = FontProperties(family=families, size=FONT_SIZE)
-    figure = Figure(facecolor=PAPER)
+    figure = NotebookFigure(facecolor=PAPER)
     FigureCanvasAgg(figure)
     widths = {word: _width(figure, word, properties) for word in (*source, *target)}
     needed = max(sum(widths[word] + WORD_GAP for word in side) for side in (source, target))
