@@ -23,7 +23,8 @@ if TYPE_CHECKING:
     from regard.training.loop import Run
 
 PLAN = "plan.jsonl"
-VALIDATIONS = 5  # at least, in any budget, unless they would take half of it
+VALIDATIONS = 5  # at least, in any budget
+VALIDATION_TIME = 0.5  # of a budget, for that many, at most: of a larger validation set a part is used
 MEMORY = 50  # updates that the pace remembers
 FRESH = 10  # updates after a resume before the pace is trusted
 
@@ -71,7 +72,7 @@ class Decision(NamedTuple):
     """What was planned after an update."""
 
     total: int  # the last update
-    validations: int  # at least so many in all
+    validation_part: int  # thousandths of the validation set that are used
 
 
 class Journal:
@@ -89,12 +90,12 @@ class Journal:
             return found
         for line in lines:
             try:
-                update, total, validations, check = json.loads(line)
-                if check != _check(update, total, validations):
+                update, total, part, check = json.loads(line)
+                if check != _check(update, total, part):
                     break
             except (ValueError, TypeError):
                 break
-            found[update] = Decision(total, validations)
+            found[update] = Decision(total, part)
         return found
 
     def add(self, update: int, decision: Decision) -> None:
@@ -114,8 +115,8 @@ def _line(update: int, decision: Decision) -> bytes:
     return json.dumps([update, *decision, _check(update, *decision)]).encode() + b"\n"
 
 
-def _check(update: int, total: int, validations: int) -> int:
-    return zlib.crc32(f"{update} {total} {validations}".encode())
+def _check(update: int, total: int, part: int) -> int:
+    return zlib.crc32(f"{update} {total} {part}".encode())
 
 
 class Pace:
@@ -153,6 +154,7 @@ class Planner:
         self.journal = Journal(run.checkpoints.folder / PLAN)
         self.recorded = {} if self.budget is None else self.journal.read()
         self.last_recorded = max(self.recorded, default=0)
+        self._use_part()
         if run.state.total is None and (self.budget is None or (self.asked or MEASURE_UNTIL) < MEASURE_UNTIL):
             run.state.total = self.asked
 
@@ -180,28 +182,44 @@ class Planner:
 
     def _decide(self, budget: float) -> Decision:
         """The last update if the pace stays as it is; this one if no time is left."""
-        state, each = self.run.state, self._validation_seconds()
-        validations = VALIDATIONS if 2 * VALIDATIONS * each <= budget else max(1, int(budget / 2 / each))
+        state, each, part = self.run.state, self._validation_seconds(), self.run.state.validation_part
+        if state.first_total is None and VALIDATIONS * each > VALIDATION_TIME * budget:
+            # Decided once, so that all later validations can be compared.
+            part = max(1, int(part * VALIDATION_TIME * budget / (VALIDATIONS * each)))
+            each *= part / state.validation_part
         seconds_per_update = self.pace.seconds_per_token() * state.tokens / state.update
         every, total = self.every, state.update
         for _ in range(2):  # the validations that a budget adds follow from its number of updates
             more = updates_in_budget(budget - state.seconds, seconds_per_update, each, every)
             total = state.update + more
-            every = min(self.every, max(1.0, total / validations))
-        return Decision(total if self.asked is None else max(state.update, min(total, self.asked)), validations)
+            every = min(self.every, max(1.0, total / VALIDATIONS))
+        return Decision(total if self.asked is None else max(state.update, min(total, self.asked)), part)
 
     def _follow(self, decision: Decision) -> None:
         state, before = self.run.state, self.run.state.total
-        state.total, state.least_validations = decision
+        state.total = decision.total
+        if decision.validation_part != state.validation_part:
+            state.validation_part = decision.validation_part
+            self.pace.validation_seconds = None
+            self._use_part()
         left = state.total - state.update
         state.next_estimate = state.update + max(1, min(state.total // REVISIONS, left // 4))
         if state.first_total is None:
             state.first_total = state.total
+            part = (
+                f", with {state.validation_part / 10:.3g} % of the validation set"
+                if state.validation_part < 1000
+                else ""
+            )
             self.run.reporter.say(
-                f"the budget of {self.run.settings.budget} is enough for about {state.total:,} updates."
+                f"the budget of {self.run.settings.budget} is enough for about {state.total:,} updates{part}."
             )
         if before != state.total:
             self.run.log.write("plan", state.update, {"total": state.total})
+
+    def _use_part(self) -> None:
+        if self.run.validator is not None and self.run.state.validation_part < 1000:
+            self.run.validator.use_part(self.run.state.validation_part / 1000)
 
     def _validation_seconds(self) -> float:
         if self.run.validator is None:

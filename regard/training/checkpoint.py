@@ -80,8 +80,8 @@ class State:
     warm: float = 0.0  # in a budget: the share of the peak rate that the warm-up has reached,
     peak_update: int = 0  # the update at which it ended,
     decayed: float = 0.0  # and the share of the decay that is done
-    validations: int = 0  # in a budget: how many of `least_validations` equal parts have been validated
-    least_validations: int = 5
+    validations: int = 0  # in a budget: how many of its parts (see VALIDATIONS) have been validated
+    validation_part: int = 1000  # thousandths of the validation set that are used
     tokens: int = 0
     seconds: float = 0.0
     window_loss: float = 0.0  # sums since the last line of the log

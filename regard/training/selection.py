@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from regard.config.settings import LoopSettings
 from regard.errors import TrainingError
-from regard.training.budget import share_done
+from regard.training.budget import VALIDATIONS, share_done
 from regard.training.checkpoint import Snapshot, State
 from regard.training.finish import unfinished_metrics
 from regard.training.saving import advice_to_resume, stop_if_asked
@@ -24,7 +24,7 @@ def validation_is_due(run: Run) -> bool:
         return False
     if state.update == state.total:
         return True
-    if settings.budget is not None and share_done(state) >= (state.validations + 1) / state.least_validations:
+    if settings.budget is not None and share_done(state) >= (state.validations + 1) / VALIDATIONS:
         return True
     if settings.validate_every is not None:
         return state.update % settings.validate_every == 0
@@ -45,7 +45,7 @@ def validate(run: Run) -> None:
         report_validation(run, result)
     run.task.watch(run)
     state.validated, state.validated_epoch = state.update, state.epoch
-    state.validations = max(state.validations, int(share_done(state) * state.least_validations + 1e-9))
+    state.validations = max(state.validations, int(share_done(state) * VALIDATIONS + 1e-9))
     state.validated_loss = None if run.validator is None else snapshot.loss
     if run.validator is not None or settings.average != "none":
         state.snapshots = worth_keeping(settings, [*state.snapshots, snapshot])

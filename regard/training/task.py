@@ -58,6 +58,9 @@ class Validates(Protocol):
     def cost_tokens(self) -> float:
         """The work of one validation, as tokens (or images) of training."""
 
+    def use_part(self, share: float) -> None:
+        """From now on use only this share of the set, evenly spread over it; called once."""
+
     def __call__(self, model: Any, between: Callable[[], None], /) -> Measured:
         """Validate; `between` is called between batches and may raise to break off."""
 

@@ -84,6 +84,12 @@ class Validator:
         self.device = device
         self.cost_tokens = validation_tokens(corpus, self.score_bleu)
 
+    def use_part(self, share: float) -> None:
+        """Use only this share of the batches and of the sentences that are translated."""
+        self.batches = spread(list(self.batches), max(1, round(share * len(self.batches))))
+        self.pairs = spread(self.pairs, max(1, round(share * len(self.pairs))))
+        self.cost_tokens *= share
+
     def __call__(self, model: Model, between: Callable[[], None] = lambda: None) -> Validation:
         """Validate; `between` is called between batches and may raise to break off."""
         training = model.training

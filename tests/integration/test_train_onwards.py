@@ -250,6 +250,13 @@ class Machine:
         return self.now
 
 
+@pytest.fixture
+def quick_validation(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Validation takes no time, however busy the machine is."""
+    monkeypatch.setattr(selection, "time", Machine(lambda validation: 0.0))
+
+
+@pytest.mark.usefixtures("quick_validation")
 def test_a_budget_bends_validates_five_times_and_says_how_far_off_it_was(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -271,6 +278,21 @@ def test_a_budget_bends_validates_five_times_and_says_how_far_off_it_was(
     assert re.search(rf"the first estimate was {estimate} updates, 5\d% too many", said)
 
 
+@pytest.mark.usefixtures("quick_validation")
+def test_a_short_budget_validates_five_times_on_a_part_of_the_set(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(loop, "time", Machine(lambda update: 0.5))
+    chosen = recipe(updates=None, budget="60s", validate_every=10_000, log_every=1)
+    train(chosen, train=TRAIN, valid=pairs(2000, seed=3), out=tmp_path)
+    assert re.search(r"about \d+ updates, with \d+\.?\d* % of the validation set", capsys.readouterr().err)
+    validations = [line for line in log(tmp_path) if line["event"] == "validation"]
+    assert len(validations) >= 5
+    assert len({line["tokens"] for line in validations}) == 1
+    assert validations[0]["tokens"] < 5 * 2000
+
+
+@pytest.mark.usefixtures("quick_validation")
 def test_a_resumed_budget_repeats_every_decision(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Killed after decisions that no checkpoint holds, and resumed on a machine of another speed."""
     chosen = recipe(updates=None, budget="60s", validate_every=10_000, log_every=1, warmup=20)
@@ -315,6 +337,7 @@ def test_a_resumed_budget_repeats_every_decision(tmp_path: Path, monkeypatch: py
     assert rates[-1] < 0.01 * max(rates)
 
 
+@pytest.mark.usefixtures("quick_validation")
 def test_a_longer_budget_goes_on_and_says_how_far(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -231,6 +231,7 @@ class CaptionValidator:
     def __init__(self, task: CaptionTask, corpus: CaptionCorpus, device: torch.device) -> None:
         settings = task.recipe.training
         self.plan = CaptionPlan(corpus, task.tokenizer, settings.batch_images, 0, shuffle=False)
+        self.items = self.plan.epoch(0)
         self.images = corpus.images[: settings.validation_captions]
         self.references = corpus.references(len(self.images))
         self.search = SearchSettings(**{**task.recipe.search.model_dump(), "beam": 1, "n_best": 1, "sample": False})
@@ -240,6 +241,13 @@ class CaptionValidator:
         words = sum(len(ids) for ids in self.plan.ids)
         # Forwards only is a third of an update's work, and so is captioning an image.
         self.cost_tokens = words / 3 * (1 + len(self.images) / len(self.plan.ids))
+
+    def use_part(self, share: float) -> None:
+        """Use only this share of the captions and of the images that are captioned."""
+        self.items = spread(self.items, max(1, round(share * len(self.items))))
+        self.images = self.images[: max(1, round(share * len(self.images)))]
+        self.references = [texts[: len(self.images)] for texts in self.references]
+        self.cost_tokens *= share
 
     def __call__(self, model: Model, between: Callable[[], None] = lambda: None, /) -> Validation:
         """Validate; `between` is called between batches and may raise to break off."""
@@ -262,7 +270,7 @@ class CaptionValidator:
     @torch.inference_mode()
     def _loss(self, model: Model, between: Callable[[], None]) -> tuple[float, int]:
         total, tokens = 0.0, 0
-        for item in self.plan.epoch(0):
+        for item in self.items:
             between()
             batch = self.plan.batch(item).to(self.device)
             loss = likelihood(model, model(batch), batch)

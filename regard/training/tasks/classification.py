@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 
+import numpy as np
 import torch
 
 from regard.config.classification import ClassifierRecipe, load_vision_recipe
@@ -182,6 +183,12 @@ class Validator:
         self.device = device
         self.select_by = select_by
         self.cost_tokens = len(images) / 3  # forwards only
+
+    def use_part(self, share: float) -> None:
+        """Use only this share of the images."""
+        count = max(1, round(share * len(self.images)))
+        self.images = self.images.select(np.arange(count) * len(self.images) // count)
+        self.cost_tokens *= share
 
     def __call__(self, model: Network, between: Callable[[], None] = lambda: None) -> Validation:
         """Validate; `between` is called between batches and may raise to break off."""
