@@ -1,4 +1,4 @@
-"""What all groups of settings share."""
+"""Base class of all groups of settings."""
 
 from __future__ import annotations
 
@@ -10,6 +10,6 @@ Share = Annotated[float, Field(ge=0, lt=1)]
 
 
 class Settings(BaseModel):
-    """A frozen group of settings; an unknown key is refused."""
+    """A frozen group of settings; unknown keys raise."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)

@@ -1,4 +1,4 @@
-"""The recipe of a captioner: the only home of its settings, their defaults and their documentation; needs no torch."""
+"""The recipe of a captioner: its settings with their defaults and documentation; needs no torch."""
 
 from __future__ import annotations
 
@@ -12,39 +12,40 @@ from regard.config.settings import AnyRecipe, LoopSettings, SearchSettings, Text
 
 
 class CaptionerSettings(Settings):
-    """Show, Attend and Tell: a CNN reads the image, an LSTM looks at its cells and tells what it sees."""
+    """Show, Attend and Tell: a CNN encodes the image, an LSTM with attention over its cells writes the caption."""
 
     title: ClassVar[str] = "convolutional encoder, gated additive attention over image cells, LSTM decoder"
     paper: ClassVar[str] = "Xu et al. 2015"
     published: ClassVar[str] = "COCO BLEU-4 24.3 (soft), 25.0 (hard)"
 
     kind: Literal["captioner"] = "captioner"
-    image_size: int = Field(64, ge=8, le=1024, description="height and width to which images are brought, in pixels")
+    image_size: int = Field(64, ge=8, le=1024, description="height and width that images are resized to, in pixels")
     image_channels: Literal[1, 3] = Field(3, description="1 for grey images, 3 for colour")
     channels: tuple[PositiveInt, ...] = Field(
-        (32, 64, 128), min_length=1, description="of the convolutions; each one halves height and width"
+        (32, 64, 128), min_length=1, description="output channels of each convolution; each one halves height and width"
     )
-    coordinates: bool = Field(True, description="tell where each pixel and cell lies (not in the paper)")
-    embedding_size: int = Field(128, ge=1, description="size of a word's vector")
-    hidden_size: int = Field(256, ge=1, description="size of the LSTM")
+    coordinates: bool = Field(True, description="add x and y channels to pixels and cells (not in the paper)")
+    embedding_size: int = Field(128, ge=1, description="size of a word embedding")
+    hidden_size: int = Field(256, ge=1, description="hidden size of the LSTM")
     attention_size: int = Field(128, ge=1, description="size of the additive score's hidden layer")
     attention: Literal["soft", "hard"] = Field(
-        "soft", description="weigh all cells, or look at a single one (sampled while training, else the likeliest)"
+        "soft",
+        description="soft: weighted mean of all cells; hard: one cell, sampled in training, argmax in inference",
     )
     doubly_stochastic: float = Field(
-        0.0, ge=0, description="lambda: how much every cell should be looked at once over the whole caption"
+        0.0, ge=0, description="weight (lambda) of the penalty on cells whose attention over the caption is not 1"
     )
-    dropout: float = Field(0.2, ge=0, lt=1, description="share of units dropped at the output while training")
-    word_dropout: float = Field(0.0, ge=0, lt=1, description="share of words hidden from the decoder while training")
+    dropout: float = Field(0.2, ge=0, lt=1, description="dropout rate at the output layer")
+    word_dropout: float = Field(0.0, ge=0, lt=1, description="dropout rate of whole input words of the decoder")
 
     @property
     def grid(self) -> int:
-        """Rows, and columns, of the cells that are looked at."""
+        """Rows, and columns, of the grid of cells."""
         return self.image_size >> len(self.channels)
 
     @property
     def cell_size(self) -> int:
-        """The size of a cell's vector."""
+        """Size of an annotation vector."""
         return self.channels[-1] + 2 * self.coordinates
 
     @model_validator(mode="after")
@@ -58,11 +59,11 @@ class CaptionerSettings(Settings):
 
 
 class CaptionTraining(LoopSettings):
-    """How a captioner learns."""
+    """Training settings of a captioner."""
 
-    batch_images: int = Field(64, ge=1, description="images, each with one caption, learned from together")
+    batch_images: int = Field(64, ge=1, description="images in a batch, each with one caption")
     validation_captions: int = Field(500, ge=0, description="images captioned at each validation for BLEU; 0: none")
-    select_by: Literal["bleu", "loss"] = Field("loss", description="what the best checkpoint is best at")
+    select_by: Literal["bleu", "loss"] = Field("loss", description="metric that selects the best checkpoint")
 
     @model_validator(mode="after")
     def _bleu_is_there(self) -> CaptionTraining:
@@ -76,9 +77,9 @@ class CaptionRecipe(AnyRecipe):
 
     models: ClassVar[Mapping[str, type[Settings]]] = {"captioner": CaptionerSettings}
 
-    description: str = Field("", description="what it is, in one line")
-    paper: str = Field("", description="where it comes from")
-    published: str = Field("", description="the score that was published for it")
+    description: str = Field("", description="summary in one line")
+    paper: str = Field("", description="the paper it follows")
+    published: str = Field("", description="published score")
     model: CaptionerSettings
     text: TextSettings = TextSettings(tokenizer="word", min_frequency=1)
     training: CaptionTraining

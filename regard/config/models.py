@@ -1,4 +1,4 @@
-"""The settings of every architecture that translates, with their defaults and documentation. Needs no torch."""
+"""The settings of every translation architecture, with their defaults and documentation. Needs no torch."""
 
 from __future__ import annotations
 
@@ -22,31 +22,35 @@ SHARPNESS_HELP = (
 
 
 class ModelSettings(Settings):
-    """What all the models share."""
+    """Settings of every model."""
 
     title: ClassVar[str]
     paper: ClassVar[str]
     published: ClassVar[str]
 
-    dropout: float = Field(0.2, ge=0, lt=1, description="share of units dropped between layers while training")
+    dropout: float = Field(0.2, ge=0, lt=1, description="dropout rate between layers")
     tie_embeddings: Literal["none", "target", "all"] = Field(
         "none",
-        description="use the target embedding as output matrix (target), and as source embedding too (all)",
+        description="share the target embedding with the output layer (target), and with the source too (all)",
     )
-    source_vectors: Path | None = Field(None, description="word2vec/GloVe text file that starts the source embedding")
-    target_vectors: Path | None = Field(None, description="word2vec/GloVe text file that starts the target embedding")
+    source_vectors: Path | None = Field(
+        None, description="word2vec/GloVe text file that initialises the source embedding"
+    )
+    target_vectors: Path | None = Field(
+        None, description="word2vec/GloVe text file that initialises the target embedding"
+    )
 
 
 class RecurrentSettings(ModelSettings):
-    """What all the recurrent models share."""
+    """Settings of every recurrent model."""
 
-    embedding_size: int = Field(256, ge=1, description="size of a word's vector")
-    hidden_size: int = Field(512, ge=1, description="size of a recurrent layer")
-    layer_norm: bool = Field(False, description="normalise inside the recurrent cells (slower, steadier)")
+    embedding_size: int = Field(256, ge=1, description="size of a word embedding")
+    hidden_size: int = Field(512, ge=1, description="hidden size of a recurrent layer")
+    layer_norm: bool = Field(False, description="layer normalisation inside the recurrent cells (slower, more stable)")
 
 
 class Seq2SeqSettings(RecurrentSettings):
-    """The fixed vector: one vector carries the whole sentence."""
+    """Encoder-decoder without attention: one fixed vector carries the whole sentence."""
 
     title = "encoder-decoder with one fixed vector, no attention"
     paper = "Sutskever et al. 2014; Cho et al. 2014"
@@ -56,10 +60,10 @@ class Seq2SeqSettings(RecurrentSettings):
     cell: CellName = Field("lstm", description="the recurrent cell")
     layers: int = Field(2, ge=1, le=32, description="depth of encoder and decoder (the paper: 4)")
     context: Literal["start", "every_step"] = Field(
-        "start", description="the vector starts the decoder (Sutskever) or enters every step (Cho)"
+        "start", description="the vector initialises the decoder (Sutskever) or is an input of every step (Cho)"
     )
     reverse_source: bool = Field(True, description="read the source sentence backwards (Sutskever)")
-    maxout_size: int = Field(256, ge=1, description="every_step: units of the maxout layer before the output")
+    maxout_size: int = Field(256, ge=1, description="every_step: size of the maxout layer before the output")
 
     @model_validator(mode="after")
     def _cho_is_shallow(self) -> Seq2SeqSettings:
@@ -79,7 +83,7 @@ class BahdanauSettings(RecurrentSettings):
     encoder_size: int | None = Field(None, ge=1, description="size of each encoder direction (default: hidden_size)")
     score: ScoreName = Field("additive", description="how a query is compared with the keys")
     attention_size: int = Field(512, ge=1, description="size of the additive score's hidden layer")
-    maxout_size: int = Field(256, ge=1, description="units of the maxout layer before the output")
+    maxout_size: int = Field(256, ge=1, description="size of the maxout layer before the output")
     max_source_positions: int = Field(200, ge=1, description=POSITIONS_HELP)
     sharpness: float | None = Field(None, gt=0, description=SHARPNESS_HELP)
     encoder_reset: Literal["after", "before"] = Field(
@@ -88,7 +92,7 @@ class BahdanauSettings(RecurrentSettings):
         "or before it (the paper's, word by word); the decoder's is always the paper's",
     )
     maxout_state: Literal["current", "previous"] = Field(
-        "current", description="state that the maxout layer reads: s_i (section 3.1) or s_{i-1} (appendix A.2.2)"
+        "current", description="input state of the maxout layer: s_i (section 3.1) or s_{i-1} (appendix A.2.2)"
     )
 
 
@@ -105,18 +109,21 @@ class LuongSettings(RecurrentSettings):
     score: ScoreName = Field("general", description="how a query is compared with the keys")
     attention_size: int = Field(512, ge=1, description="size of the additive score's hidden layer")
     window: WindowName = Field("global", description="which source positions may be attended to")
-    window_size: int = Field(10, ge=1, description="D: a local window spans D positions on either side of its centre")
+    window_size: int = Field(
+        10, ge=1, description="D: half width of a local window, in positions on either side of its centre"
+    )
     max_source_positions: int = Field(200, ge=1, description=POSITIONS_HELP)
     sharpness: float | None = Field(None, gt=0, description=SHARPNESS_HELP)
-    input_feeding: bool = Field(True, description="the attentional vector joins the next step's input")
+    input_feeding: bool = Field(True, description="concatenate the attentional vector with the next step's input")
     query: Literal["current", "previous"] = Field(
         "current",
-        description="attend with the state after the step, through a tanh layer (Luong), "
-        "or with the state before it, without tanh (the textbook variant)",
+        description="query: the state after the step, with a tanh layer (Luong), "
+        "or the state before it, without tanh (the textbook variant)",
     )
     context_to: Literal["step", "output"] = Field(
         "step",
-        description='query = "previous": the context enters the step and the output [c; h], or the output alone',
+        description='query = "previous": the context is an input of the step and of the output [c; h], or of the '
+        "output only",
     )
     reverse_source: bool = Field(True, description="read the source sentence backwards, as the paper does")
     bidirectional: bool = Field(False, description="read the source in both directions (not in the paper)")
@@ -144,18 +151,18 @@ class GnmtSettings(RecurrentSettings):
     attention_size: int = Field(512, ge=1, description="size of the additive score's hidden layer")
     context_to: Literal["upper", "all"] = Field(
         "upper",
-        description="layers that get the context: all but the bottom one (the paper) or all (tensorflow/nmt)",
+        description="layers with the context as input: all but the bottom one (the paper) or all (tensorflow/nmt)",
     )
     query: Literal["previous", "current"] = Field(
         "previous",
-        description="what asks: the bottom layer's output of the step before (the paper) or of this one (gnmt_v2)",
+        description="query: the bottom layer's output at the previous step (the paper) or at this one (gnmt_v2)",
     )
 
     @model_validator(mode="after")
     def _no_circle(self) -> GnmtSettings:
         if self.query == "current" and self.context_to == "all":
             raise ValueError(
-                'query = "current" needs context_to = "upper": the bottom layer cannot wait for its context'
+                'query = "current" needs context_to = "upper": the bottom layer makes the query of its own context'
             )
         return self
 
@@ -168,32 +175,32 @@ class TransformerSettings(ModelSettings):
     published = "WMT14 en-de 27.3, en-fr 38.1 BLEU (base; big: 28.4, 41.8)"
 
     kind: Literal["transformer"] = "transformer"
-    hidden_size: int = Field(512, ge=2, description="d: size of word vectors and of every layer's output")
+    hidden_size: int = Field(512, ge=2, description="d: size of word embeddings and of every layer's output")
     encoder_layers: int = Field(6, ge=1, le=64, description="depth of the encoder")
     decoder_layers: int = Field(6, ge=1, le=64, description="depth of the decoder")
-    heads: int = Field(8, ge=1, description="heads of every attention; they share hidden_size evenly")
+    heads: int = Field(8, ge=1, description="attention heads, each of size hidden_size / heads")
     feedforward_size: int = Field(2048, ge=1, description="size of the inner layer of the feed-forward networks")
-    dropout: float = Field(0.1, ge=0, lt=1, description="share of units dropped after each sub-layer while training")
+    dropout: float = Field(0.1, ge=0, lt=1, description="dropout rate after each sub-layer")
     norm: Literal["post", "pre"] = Field(
         "post",
-        description="normalise after adding the residual (the paper), or before each sub-layer and once at the end, "
-        "which trains at any depth and without a long warm-up",
+        description="layer normalisation after the residual sum (post, the paper), or before each sub-layer and at the "
+        "end (pre: trains at any depth, with a short warm-up)",
     )
-    activation: Literal["relu", "silu", "gelu"] = Field("relu", description="inside the feed-forward networks")
+    activation: Literal["relu", "silu", "gelu"] = Field("relu", description="activation of the feed-forward networks")
     positions: Literal["interleaved", "halves"] = Field(
         "interleaved",
-        description="how sines and cosines lie in a position: taking turns (the paper), or all sines first (Marian)",
+        description="layout of position encodings: sines and cosines alternate (the paper), or sines first (Marian)",
     )
-    attention_bias: bool = Field(False, description="biases in the projections of attention (Marian; not in the paper)")
-    output_bias: bool = Field(False, description="a bias for each word of the output (Marian; not in the paper)")
-    scale_embeddings: bool = Field(True, description="multiply word vectors by √hidden_size")
+    attention_bias: bool = Field(False, description="biases in the attention projections (Marian; not in the paper)")
+    output_bias: bool = Field(False, description="bias in the output layer (Marian; not in the paper)")
+    scale_embeddings: bool = Field(True, description="multiply word embeddings by √hidden_size")
     tie_embeddings: Literal["none", "target", "all"] = Field(
         "all",
-        description="use the target embedding as output matrix (target), and as source embedding too "
+        description="share the target embedding with the output layer (target), and with the source too "
         "(all, the paper; needs text.joint)",
     )
     start_token: Literal["bos", "pad"] = Field(
-        "bos", description="the vector that decoding begins with: that of <s>, or that of padding (Marian)"
+        "bos", description="first input token of the decoder: <s>, or <pad> (Marian)"
     )
     alignment_layer: int | None = Field(
         None, ge=0, description="decoder layer, from 0, whose cross attention is the alignment (default: last but one)"
@@ -204,23 +211,23 @@ class TransformerSettings(ModelSettings):
 
     @property
     def embedding_size(self) -> int:
-        """Size of a word's vector."""
+        """Size of a word embedding."""
         return self.hidden_size
 
     @model_validator(mode="after")
     def _sizes_fit(self) -> TransformerSettings:
         if self.hidden_size % self.heads:
             raise ValueError(
-                f"hidden_size = {self.hidden_size} is no multiple of heads = {self.heads}: change one of them"
+                f"hidden_size = {self.hidden_size} is not a multiple of heads = {self.heads}: change one of them"
             )
         if self.hidden_size % 2:
-            raise ValueError(f"hidden_size = {self.hidden_size} is odd: positions need a sine for every cosine")
+            raise ValueError(f"hidden_size = {self.hidden_size} is odd: position encodings need an even size")
         if self.alignment_layer is not None and self.alignment_layer >= self.decoder_layers:
             raise ValueError(
-                f"alignment_layer = {self.alignment_layer}, but the decoder's layers are 0 to {self.decoder_layers - 1}"
+                f"alignment_layer = {self.alignment_layer}: decoder layers are 0 to {self.decoder_layers - 1}"
             )
         if self.alignment_head is not None and self.alignment_head >= self.heads:
-            raise ValueError(f"alignment_head = {self.alignment_head}, but there are the heads 0 to {self.heads - 1}")
+            raise ValueError(f"alignment_head = {self.alignment_head}: heads are 0 to {self.heads - 1}")
         return self
 
 

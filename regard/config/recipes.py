@@ -1,7 +1,4 @@
-"""Recipes from files and tables: found by name, read, changed by `--set`, checked, and explained in one line.
-
-Like `regard.config.settings`, which says what a recipe holds, this file needs no torch.
-"""
+"""Reading recipes: find by name, parse, apply `--set`, validate; validation errors in one line. Needs no torch."""
 
 from __future__ import annotations
 
@@ -20,14 +17,14 @@ AnyKind = TypeVar("AnyKind", bound=AnyRecipe)
 
 
 def recipe_folder() -> Path:
-    """Where the recipes lie: inside the installed package, or beside it in a checkout."""
+    """The folder of recipes: inside the installed package, or beside it in a checkout."""
     package = Path(__file__).parent.parent
     installed = package / "recipes"
     return installed if installed.is_dir() else package.parent / "recipes"
 
 
 def recipe_names(shelf: str = "") -> list[str]:
-    """The names of the recipes that come with Regard; those on images are on the shelf "vision"."""
+    """Names of the built-in recipes; image recipes are on the shelf "vision"."""
     return sorted(path.stem for path in (recipe_folder() / shelf).glob("*.toml"))
 
 
@@ -38,7 +35,7 @@ def load_recipe(name: str | Path, overrides: Sequence[str] = ()) -> Recipe:
 
 
 def read_recipe(name: str | Path, shelf: str = "") -> tuple[dict[str, Any], Path]:
-    """The unchecked table of a recipe by its name or file, and where it was found."""
+    """The unvalidated table of a recipe by name or file, and its path."""
     path = _recipe_path(name, shelf)
     try:
         return tomllib.loads(path.read_text("utf-8")), path
@@ -51,12 +48,12 @@ def read_recipe(name: str | Path, shelf: str = "") -> tuple[dict[str, Any], Path
 
 
 def check_recipe(table: dict[str, Any], where: str) -> Recipe:
-    """The recipe of a parsed table, or one line about the first thing that is wrong with it."""
+    """Validate a parsed table; raise the first error in one line."""
     return check_as(Recipe, table, where)
 
 
 def check_as(kind: type[AnyKind], table: dict[str, Any], where: str, overrides: Sequence[str] = ()) -> AnyKind:
-    """The recipe of this kind in a parsed table, with `table.key=value` overrides put into it."""
+    """Apply `table.key=value` overrides to a parsed table and validate it as a recipe of this kind."""
     for override in overrides:
         _override(table, override, kind)
     try:
@@ -73,7 +70,7 @@ def with_overrides(recipe: AnyKind, overrides: Sequence[str]) -> AnyKind:
 
 
 def explain(error: ValidationError, settings: type[BaseModel], table: dict[str, Any]) -> str:
-    """The first complaint of pydantic in one line: key, value, cause, remedy."""
+    """The first validation error of pydantic in one line: key, value, cause, remedy."""
     first = error.errors(include_url=False)[0]
     path = [str(part) for part in first["loc"]]
     # pydantic names the chosen member of the [model] union as an extra part of the path
@@ -88,7 +85,7 @@ def explain(error: ValidationError, settings: type[BaseModel], table: dict[str, 
         return f"the key {key!r} is missing: add it."
     if first["type"] in ("union_tag_invalid", "union_tag_not_found"):
         kind = table.get("model", {}).get("kind") if isinstance(table.get("model"), dict) else None
-        return f"model.kind = {kind!r} is no model: {did_you_mean(str(kind), models)}"
+        return f"model.kind = {kind!r}: there is no such model: {did_you_mean(str(kind), models)}"
     message = first["msg"].removeprefix("Value error, ")
     message = message[0].lower() + message[1:] if message[:5] == "Input" else message
     if first["type"] == "value_error":
@@ -102,7 +99,7 @@ def _may_be_unset(path: list[str], table: dict[str, Any], recipe: type[AnyRecipe
 
 
 def _settings_at(path: list[str], settings: type[BaseModel], table: dict[str, Any]) -> type[BaseModel]:
-    """The settings of a table of the recipe; where there is no such table, those that it would stand in."""
+    """The settings class of a recipe table, or of its nearest existing parent."""
     for part in path:
         if part == "model" and issubclass(settings, AnyRecipe):
             model = table.get("model")
@@ -143,5 +140,5 @@ def _override(table: dict[str, Any], override: str, recipe: type[AnyRecipe]) -> 
         if not isinstance(inner, dict):
             raise ConfigError(f"--set {override}: {part!r} is a value, not a table.")
         table = inner
-    # TOML has no null: `none` unsets what may be unset, and is a word where it is one of the choices.
+    # TOML has no null: `none` unsets an optional setting; elsewhere it is a string, such as tie_embeddings = none.
     table[parts[-1]] = None if value == "none" and _may_be_unset(parts, whole, recipe) else value

@@ -1,7 +1,7 @@
-"""Recipes: the only home of every setting, its default and its documentation; models stand in `models.py`.
+"""Recipes: every setting with its default and documentation; model settings are in `models.py`.
 
-A recipe is a TOML file with the tables [model], [text], [training] and [search]. These files need no torch, so that
-listing, validating and helping are instant.
+A recipe is a TOML file with the tables [model], [text], [training] and [search]. These modules do not import torch, so
+listing, validation and `--help` are fast.
 """
 
 from __future__ import annotations
@@ -18,25 +18,24 @@ from regard.config.models import MODEL_SETTINGS, ModelConfig, Seq2SeqSettings
 
 
 class TextSettings(Settings):
-    """How sentences become token ids."""
+    """Tokenisation: from sentences to token ids."""
 
     tokenizer: Literal["bpe", "unigram", "wordpiece", "word", "character"] = Field(
-        "bpe", description="the kind of pieces"
+        "bpe", description="subword algorithm (bpe, unigram, wordpiece), or whole words, or characters"
     )
-    vocabulary_size: int = Field(8000, ge=8, description="pieces a vocabulary may have, special ones included")
+    vocabulary_size: int = Field(8000, ge=8, description="maximum vocabulary size, special tokens included")
     joint: bool = Field(False, description="one vocabulary for both languages")
     byte_fallback: bool = Field(
-        True, description="spell unknown characters in bytes, so that nothing is unknown (bpe and unigram)"
+        True, description="encode unknown characters as bytes instead of <unk> (bpe and unigram)"
     )
-    lowercase: bool = Field(False, description="lower-case all text; the case is then lost")
-    min_frequency: int = Field(2, ge=1, description="pieces and words seen less often are left out")
-    max_length: int = Field(128, ge=1, description="pairs with more tokens on a side are skipped, and counted")
+    lowercase: bool = Field(False, description="lower-case all text; translations are then lower-case too")
+    min_frequency: int = Field(2, ge=1, description="minimum count of a subword or word in the training text")
+    max_length: int = Field(128, ge=1, description="skip sentence pairs with more tokens on either side")
     source_tokenizer: Path | None = Field(
         None,
-        description="a SentencePiece model or tokenizer.json trained elsewhere, in place of learning pieces "
-        "(joint: for both languages)",
+        description="pretrained source tokenizer: a SentencePiece model or tokenizer.json (joint: for both languages)",
     )
-    target_tokenizer: Path | None = Field(None, description="the same for the target language")
+    target_tokenizer: Path | None = Field(None, description="pretrained target tokenizer")
 
     @model_validator(mode="after")
     def _one_tokenizer_if_joint(self) -> TextSettings:
@@ -46,46 +45,52 @@ class TextSettings(Settings):
 
 
 class LoopSettings(Settings):
-    """How any model learns, whatever it learns from."""
+    """Settings of the training loop, for text and images."""
 
-    seed: int = Field(1, ge=0, lt=2**63, description="every random choice follows from it")
-    epochs: float | None = Field(None, gt=0, description="stop after so many passes over the text")
-    updates: int | None = Field(None, ge=1, description="stop after so many updates")
+    seed: int = Field(1, ge=0, lt=2**63, description="random seed")
+    epochs: float | None = Field(None, gt=0, description="maximum number of epochs")
+    updates: int | None = Field(None, ge=1, description="maximum number of updates")
     budget: str | None = Field(
         None,
-        description='stop after so long: "90s", "10m", "1.5h"; turned into updates by the pace so far',
+        description='maximum training time, such as "90s", "10m" or "1.5h"; converted to updates at the measured speed',
     )
-    accumulate: int = Field(1, ge=1, description="batches whose gradients are added up for one update")
+    accumulate: int = Field(1, ge=1, description="gradient accumulation: batches per update")
     optimizer: Literal["adam", "adamw", "sgd", "adadelta"] = Field(
         "adam",
-        description="the update rule (adadelta, Bahdanau's: with learning_rate = 1, schedule = constant, warmup = 0)",
+        description="optimizer (adadelta, as Bahdanau: with learning_rate = 1, schedule = constant, warmup = 0)",
     )
-    learning_rate: float = Field(1e-3, gt=0, description="the peak of the schedule")
-    betas: tuple[Share, Share] = Field((0.9, 0.98), description="Adam's averaging")
+    learning_rate: float = Field(1e-3, gt=0, description="peak learning rate")
+    betas: tuple[Share, Share] = Field((0.9, 0.98), description="Adam's beta1 and beta2")
     epsilon: float = Field(1e-9, gt=0, description="Adam's epsilon")
-    rho: Share = Field(0.95, description="Adadelta's averaging")
+    rho: Share = Field(0.95, description="Adadelta's decay rate")
     adadelta_epsilon: float = Field(1e-6, gt=0, description="Adadelta's epsilon")
-    weight_decay: float = Field(0.0, ge=0, description="pull weights towards zero (adamw: decoupled)")
+    weight_decay: float = Field(0.0, ge=0, description="weight decay (adamw: decoupled)")
     schedule: Literal["constant", "inverse_sqrt", "cosine", "linear", "plateau"] = Field(
-        "cosine", description="how the learning rate moves after the warm-up"
+        "cosine", description="learning-rate schedule after the warm-up"
     )
     warmup: int = Field(
-        200, ge=0, description="updates over which the learning rate rises to its peak (at most a quarter of a budget)"
+        200,
+        ge=0,
+        description="warm-up: updates of linear rise to the peak learning rate (at most a quarter of a budget)",
     )
-    plateau_factor: float = Field(0.5, gt=0, lt=1, description="plateau: multiply the learning rate by it")
-    plateau_patience: int = Field(2, ge=0, description="plateau: after so many validations without a gain")
-    clip_norm: float | None = Field(1.0, gt=0, description="the gradient's norm is cut to it")
-    label_smoothing: float = Field(0.1, ge=0, lt=1, description="probability mass shared over the vocabulary")
+    plateau_factor: float = Field(0.5, gt=0, lt=1, description="plateau: factor that reduces the learning rate")
+    plateau_patience: int = Field(2, ge=0, description="plateau: validations without improvement before a reduction")
+    clip_norm: float | None = Field(1.0, gt=0, description="gradient clipping: maximum norm")
+    label_smoothing: float = Field(0.1, ge=0, lt=1, description="probability mass spread over the vocabulary")
     validate_every: int | None = Field(None, ge=1, description="updates between validations (default: each epoch)")
-    patience: int | None = Field(None, ge=1, description="stop after so many validations without a gain")
-    average: Literal["none", "last", "best"] = Field("none", description="average the weights of kept checkpoints")
+    patience: int | None = Field(None, ge=1, description="early stopping: validations without improvement")
+    average: Literal["none", "last", "best"] = Field(
+        "none", description="checkpoint averaging: the last or the best `keep`"
+    )
     keep: int = Field(1, ge=1, le=50, description="checkpoints kept for averaging")
-    precision: Literal["float32", "bfloat16"] = Field("float32", description="mixed precision, where the device has it")
-    log_every: int = Field(50, ge=1, description="updates between lines of the log")
+    precision: Literal["float32", "bfloat16"] = Field(
+        "float32", description="bfloat16: mixed precision, where the device has it"
+    )
+    log_every: int = Field(50, ge=1, description="updates between log lines")
     save_every: float | None = Field(
         None,
         gt=0,
-        description="minutes between checkpoints (default: 1 % of the time goes into them, every 15 s to 5 min)",
+        description="minutes between checkpoints (default: 1 % of the training time, every 15 s to 5 min)",
     )
 
     @model_validator(mode="after")
@@ -98,24 +103,24 @@ class LoopSettings(Settings):
 
 
 class TrainingSettings(LoopSettings):
-    """How a model learns from text."""
+    """Training settings of a translation model."""
 
-    batch_tokens: int = Field(4096, ge=1, description="target tokens a batch may hold, padding included")
-    batch_sentences: int | None = Field(None, ge=1, description="and at most so many sentences")
+    batch_tokens: int = Field(4096, ge=1, description="maximum target tokens in a batch, padding included")
+    batch_sentences: int | None = Field(None, ge=1, description="maximum sentence pairs in a batch")
     scheduled_sampling: float = Field(
         0.0,
         ge=0,
         le=1,
-        description="share of inputs that are the model's own words, reached by the last update",
+        description="probability of a predicted instead of a gold input token; rises from 0 to this value in training",
     )
     guided_attention: float = Field(
         0.0,
         ge=0,
-        description="weight of a loss that pulls attention to word links found in the text beforehand; 0: free",
+        description="weight of an alignment loss that guides attention towards statistical word alignments; 0: none",
     )
-    validation_bleu: bool = Field(True, description="also translate the validation set (greedily) and compute BLEU")
-    validation_sentences: int = Field(1000, ge=1, description="sentences that are translated for it, at most")
-    select_by: Literal["bleu", "loss"] = Field("bleu", description="what the best checkpoint is best at")
+    validation_bleu: bool = Field(True, description="compute BLEU of greedy translations at each validation")
+    validation_sentences: int = Field(1000, ge=1, description="maximum validation sentences translated for BLEU")
+    select_by: Literal["bleu", "loss"] = Field("bleu", description="metric that selects the best checkpoint")
 
     @model_validator(mode="after")
     def _bleu_is_there(self) -> TrainingSettings:
@@ -125,36 +130,37 @@ class TrainingSettings(LoopSettings):
 
 
 class SearchSettings(Settings):
-    """How a translation is found."""
+    """Decoding settings."""
 
-    beam: int = Field(5, ge=1, le=1000, description="hypotheses kept at each step; 1 is greedy")
-    n_best: int = Field(1, ge=1, description="translations returned for each sentence, at most `beam`")
+    beam: int = Field(5, ge=1, le=1000, description="beam size; 1 is greedy")
+    n_best: int = Field(1, ge=1, description="hypotheses returned for each sentence, at most `beam`")
     length_penalty: float = Field(1.0, ge=0, le=10, description="alpha of lp = ((5 + |Y|) / 6)^alpha (GNMT)")
     coverage_penalty: float = Field(
         0.0,
         ge=0,
         le=100,
-        description="beta of the coverage penalty (GNMT); a source position with less than 0.001 of attention in all "
-        "counts as 0.001, since log 0 is no number",
+        description="beta of the coverage penalty (GNMT); coverage below 0.001 counts as 0.001 to avoid log 0",
     )
     max_length_ratio: float = Field(
-        2.0, gt=0, le=100, description="a translation may have ratio * source + extra tokens"
+        2.0, gt=0, le=100, description="maximum length: ratio * source length + max_length_extra tokens"
     )
-    max_length_extra: int = Field(20, ge=1, le=100_000, description="see max_length_ratio")
-    min_length_ratio: float = Field(0.0, ge=0, le=100, description="a translation must have ratio * source tokens")
-    no_repeat_ngram: int = Field(0, ge=0, description="no n-gram of this length may come twice; 0: no blocking")
-    replace_unknown: bool = Field(True, description="put the most attended source word in place of <unk>")
-    sample: bool = Field(False, description="draw each word at random instead of searching")
-    temperature: float = Field(1.0, gt=0, description="sampling: below 1 is bolder, above 1 wilder")
-    top_k: int = Field(0, ge=0, description="sampling: among the k likeliest; 0: all")
-    top_p: float = Field(1.0, gt=0, le=1, description="sampling: among the likeliest that together have p")
-    seed: int = Field(1, ge=0, lt=2**63, description="sampling: what the draws follow from")
+    max_length_extra: int = Field(20, ge=1, le=100_000, description="tokens added to the maximum length")
+    min_length_ratio: float = Field(0.0, ge=0, le=100, description="minimum length: ratio * source length")
+    no_repeat_ngram: int = Field(0, ge=0, description="block repeated n-grams of this length; 0: none")
+    replace_unknown: bool = Field(True, description="replace <unk> by the most attended source word")
+    sample: bool = Field(False, description="sample each token instead of beam search")
+    temperature: float = Field(
+        1.0, gt=0, description="sampling: below 1 sharpens the distribution, above 1 flattens it"
+    )
+    top_k: int = Field(0, ge=0, description="sampling: only the k most probable tokens; 0: all")
+    top_p: float = Field(1.0, gt=0, le=1, description="nucleus sampling: smallest set with total probability p")
+    seed: int = Field(1, ge=0, lt=2**63, description="sampling: random seed")
     max_source: int = Field(
-        1024, ge=2, description="source pieces of a line; a longer one is cut with a warning (alone: refused)"
+        1024, ge=2, description="maximum source tokens; longer lines are truncated with a warning (a single one raises)"
     )
-    batch_tokens: int = Field(4096, ge=1, description="source tokens translated together")
-    shortlist: bool = Field(False, description="score only the pieces that are likely for the sentence (quicker)")
-    int8: bool = Field(False, description="multiply in integers of eight bits (quicker, a little less exact)")
+    batch_tokens: int = Field(4096, ge=1, description="maximum source tokens in a batch")
+    shortlist: bool = Field(False, description="score only the lexical shortlist of the sentence (faster)")
+    int8: bool = Field(False, description="int8 quantisation (faster, slightly less exact)")
     engine: Literal["torch", "ctranslate2"] = Field(
         "torch", description="decoding backend; ctranslate2 is faster, for Transformers (pip install 'regard[interop]')"
     )
@@ -169,11 +175,11 @@ class SearchSettings(Settings):
 class AnyRecipe(Settings):
     """One reproducible experiment, on text or on images."""
 
-    models: ClassVar[Mapping[str, type[Settings]]]  # the settings of each model.kind that it may have
+    models: ClassVar[Mapping[str, type[Settings]]]  # model.kind -> settings
 
-    description: str = Field("", description="what it is, in one line")
-    paper: str = Field("", description="where it comes from")
-    published: str = Field("", description="the score that was published for it")
+    description: str = Field("", description="summary in one line")
+    paper: str = Field("", description="the paper it follows")
+    published: str = Field("", description="published score")
     model: Settings
     training: LoopSettings
 
@@ -197,9 +203,7 @@ class Recipe(AnyRecipe):
     @model_validator(mode="after")
     def _there_is_attention_to_guide(self) -> Recipe:
         if self.training.guided_attention and isinstance(self.model, Seq2SeqSettings):
-            raise ValueError(
-                f"training.guided_attention needs attention, which {self.model.kind} does not have: set it to 0"
-            )
+            raise ValueError(f"training.guided_attention needs attention; {self.model.kind} has none: set it to 0")
         return self
 
 

@@ -145,12 +145,15 @@ def test_reading_recipes_needs_no_torch():
         ({"text__tokeniser": "bpe"}, "unknown key 'text.tokeniser': did you mean 'tokenizer'?"),
         ({"training__learning-rate": 1}, "unknown key 'training.learning-rate': did you mean 'learning_rate'?"),
         ({"search__beams": 3}, "unknown key 'search.beams': did you mean 'beam'?"),
-        ({"model": {"kind": "luongg"}}, "model.kind = 'luongg' is no model: did you mean 'luong'?"),
+        ({"model": {"kind": "luongg"}}, "model.kind = 'luongg': there is no such model: did you mean 'luong'?"),
         (
             {"model": {"kind": 3}},
-            "model.kind = 3 is no model: choose one of bahdanau, gnmt, luong, seq2seq, transformer.",
+            "model.kind = 3: there is no such model: choose one of bahdanau, gnmt, luong, seq2seq, transformer.",
         ),
-        ({"model": {}}, "model.kind = None is no model: choose one of bahdanau, gnmt, luong, seq2seq, transformer."),
+        (
+            {"model": {}},
+            "model.kind = None: there is no such model: choose one of bahdanau, gnmt, luong, seq2seq, transformer.",
+        ),
     ],
 )
 def test_unknown_names_suggest_the_nearest(changes: dict[str, Any], message: str):

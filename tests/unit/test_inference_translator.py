@@ -127,7 +127,7 @@ def test_a_given_translation_has_the_score_of_the_search_also_with_a_coverage_pe
 def test_the_help_of_the_coverage_penalty_names_its_floor() -> None:
     described = SearchSettings.model_fields["coverage_penalty"].description
     assert described is not None
-    assert f"less than {COVERAGE_FLOOR:g}" in described
+    assert f"below {COVERAGE_FLOOR:g}" in described
 
 
 @pytest.mark.parametrize("kind", KINDS)

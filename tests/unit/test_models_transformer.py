@@ -255,10 +255,10 @@ def test_alignment_is_the_mean_of_the_last_layer_but_one_or_what_is_set():
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"heads": 3}, "hidden_size = 8 is no multiple of heads = 3: change one of them"),
-        ({"hidden_size": 9, "heads": 3}, "hidden_size = 9 is odd: positions need a sine for every cosine"),
-        ({"alignment_layer": 3}, "alignment_layer = 3, but the decoder's layers are 0 to 2"),
-        ({"alignment_head": 2}, "alignment_head = 2, but there are the heads 0 to 1"),
+        ({"heads": 3}, "hidden_size = 8 is not a multiple of heads = 3: change one of them"),
+        ({"hidden_size": 9, "heads": 3}, "hidden_size = 9 is odd: position encodings need an even size"),
+        ({"alignment_layer": 3}, "alignment_layer = 3: decoder layers are 0 to 2"),
+        ({"alignment_head": 2}, "alignment_head = 2: heads are 0 to 1"),
     ],
 )
 def test_sizes_that_do_not_fit_are_named(changes: dict[str, int], message: str):
