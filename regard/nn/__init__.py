@@ -1,1 +1,1 @@
-"""What models are made of: linear layers, recurrent cells, attention, attention over images."""
+"""Building blocks of models: linear layers, recurrent cells, attention, image attention."""

@@ -1,7 +1,7 @@
-"""Recurrent cells, one step at a time or over a whole sentence, and what stacks of them share.
+"""Recurrent cells, one step at a time or over a whole sentence, and stacks of them.
 
-A cell's state is a tuple of (N, D) tensors whose first is its output. What does not depend on the state, the product
-of the input weights with all inputs, is computed once for all steps (`project`).
+A cell's state is a tuple of (N, D) tensors; the first is its output. The input product W x does not depend on the state
+and is computed once for all steps (`project`).
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ CellState = tuple[Tensor, ...]
 
 
 class Cell(nn.Module, ABC):
-    """A recurrent cell with `gates` blocks of D rows in its weights."""
+    """A recurrent cell; its weight matrices have `gates` blocks of D rows."""
 
     gates: int
     state_tensors: int = 1
-    kernel: bool = False  # whether `rnn_kernels` has a fast path for it
+    kernel: bool = False  # whether `rnn_kernels` has a fast path
 
     def __init__(self, input_size: int, hidden_size: int, layer_norm: bool = False) -> None:
         super().__init__()
@@ -36,7 +36,7 @@ class Cell(nn.Module, ABC):
         self.weight_input = nn.Parameter(torch.empty(width, input_size))
         self.weight_hidden = nn.Parameter(torch.empty(width, hidden_size))
         self.bias = nn.Parameter(torch.zeros(width))
-        # Ba et al. 2016: the products with input and state are normalised apart, before their sum.
+        # Ba et al. 2016: W x and U h are normalised separately, before their sum.
         self.norm_input = self.make_norm() if layer_norm else None
         self.norm_hidden = self.make_norm() if layer_norm else None
         for block in self.weight_input.data.chunk(self.gates):
@@ -49,21 +49,21 @@ class Cell(nn.Module, ABC):
         return nn.LayerNorm(self.gates * self.hidden_size)
 
     def project(self, inputs: Tensor, start: int = 0, end: int | None = None, products: Products = PRODUCTS) -> Tensor:
-        """The input product (..., gates·D) of inputs (..., end − start), those columns of the whole input."""
+        """W x (..., gates·D) of inputs (..., end − start), the columns `start` to `end` of the whole input."""
         return products(inputs, self.weight_input, start, end)
 
     def initial_state(self, rows: int, like: Tensor) -> CellState:
-        """Zeros."""
+        """The zero state."""
         return tuple(like.new_zeros(rows, self.hidden_size) for _ in range(self.state_tensors))
 
     @property
     def is_fast(self) -> bool:
-        """Whether `run` takes the kernel; layer normalisation does not."""
+        """Whether `run` uses the kernel; it does not support layer normalisation."""
         return self.kernel and self.norm_input is None
 
     @abstractmethod
     def forward(self, projected: Tensor, state: CellState, products: Products = PRODUCTS) -> CellState:
-        """The state after one step, from the input product (N, gates·D) and the state before."""
+        """The next state, from the input product (N, gates·D) and the current state."""
 
     def run(
         self,
@@ -72,9 +72,9 @@ class Cell(nn.Module, ABC):
         lengths: Tensor | None = None,
         backwards: bool = False,
     ) -> tuple[Tensor, CellState]:
-        """Outputs (B, S, D), 0 on padding, and the final state of every sentence, over inputs (B, S, input).
+        """Outputs (B, S, D), 0 at padding, and the final state of every sentence, for inputs (B, S, input).
 
-        Backwards, a sentence is read from its last word to its first; outputs stay in its order.
+        With `backwards`, the sentence is read from last to first word; outputs keep the order of the sentence.
         """
         if state is None:
             state = self.initial_state(inputs.size(0), inputs)
@@ -89,7 +89,7 @@ class Cell(nn.Module, ABC):
     def _sequence(
         self, projected: Tensor, state: CellState, real: Tensor | None, backwards: bool
     ) -> tuple[Tensor, CellState]:
-        """Outputs (S, B, D) and the final state, step by step; where a sentence is not `real`, its state stays."""
+        """Outputs (S, B, D) and the final state, step by step; padding (`real` False) keeps the state."""
         outputs: list[Tensor] = []
         products = step_products()
         order = range(projected.size(0))
@@ -111,7 +111,7 @@ class Cell(nn.Module, ABC):
 
 
 class GruNorm(nn.Module):
-    """Layer normalisation of a GRU's product (..., 3D): both gates (2D) together, the candidate (D) by itself.
+    """Layer normalisation of a GRU's product (..., 3D): one over both gates (2D), one over the candidate (D).
 
     Ba et al. 2016, appendix: z, r = σ(LN(W x) + LN(U h)) with one LN over both gates, and
     h̃ = tanh(LN(W x) + r ∘ LN(U h)) with another.
@@ -131,7 +131,7 @@ class GruNorm(nn.Module):
 class Rnn(Cell):
     """h = tanh(W x + U h + b) (Elman 1990).
 
-    Layer-normalised it is tanh(LN(W x) + LN(U h) + b), like the other cells; Ba et al. normalise the sum (eq. 4).
+    With layer normalisation: tanh(LN(W x) + LN(U h) + b), like the other cells; Ba et al. normalise the sum (eq. 4).
     """
 
     gates = 1
@@ -143,7 +143,7 @@ class Rnn(Cell):
 class Gru(Cell):
     """r, z = σ(…); n = tanh(W x + b + r ∘ (U h + b′)); h = (1 − z) ∘ n + z ∘ h.
 
-    This is the form of cuDNN and torch, with the reset gate applied after the matrix; see `PaperGru`.
+    As in cuDNN and torch, the reset gate is applied after the matrix; see `PaperGru` for the other form.
     """
 
     gates = 3
@@ -180,15 +180,15 @@ class Gru(Cell):
 class PaperGru(Cell):
     """r, z = σ(W x + U h); s̃ = tanh(W x + U′ (r ∘ h)); h = (1 − z) ∘ h + z ∘ s̃ (Bahdanau 2015, A.1.1).
 
-    The reset gate is applied to the state before its matrix, as Cho and Bahdanau print it. Layer-normalised, the
-    product U′ (r ∘ h) has a normalisation of its own.
+    The reset gate is applied before the matrix, as in the equations of Cho and Bahdanau. With layer normalisation,
+    U′ (r ∘ h) has its own.
     """
 
     gates = 3
 
     def __init__(self, input_size: int, hidden_size: int, layer_norm: bool = False) -> None:
         super().__init__(input_size, hidden_size, layer_norm)
-        # The candidate's matrix waits for the reset gate, so it stands apart from that of the gates.
+        # The candidate needs the reset gate first, so its matrix is separate from that of the gates.
         gates, candidate = self.weight_hidden.data.tensor_split([2 * hidden_size])
         self.weight_hidden = nn.Parameter(gates.clone())
         self.weight_candidate = nn.Parameter(candidate.clone())
@@ -212,7 +212,7 @@ class PaperGru(Cell):
 
 
 class Lstm(Cell):
-    """i, f, g, o from W x + U h + b; c = σ(f) ∘ c + σ(i) ∘ tanh(g); h = σ(o) ∘ tanh(c); b starts f at 1."""
+    """i, f, g, o from W x + U h + b; c = σ(f) ∘ c + σ(i) ∘ tanh(g); h = σ(o) ∘ tanh(c); forget bias 1."""
 
     gates = 4
     state_tensors = 2
@@ -251,15 +251,15 @@ CELLS: dict[CellName, type[Cell]] = {"rnn": Rnn, "gru": Gru, "lstm": Lstm}
 def scale_input_init(cell: Cell) -> Cell:
     """Scale up the initial input weights of an upper layer, and return the cell.
 
-    With the usual initialisation a recurrent layer attenuates its input, so that upper layers start with a weak
-    signal: see also `embedding.STACKED_SOURCE_SCALE`.
+    With the usual initialisation a recurrent layer attenuates its input, and upper layers start with a weak signal;
+    see also `embedding.STACKED_SOURCE_SCALE`.
     """
     cell.weight_input.mul_(STACKED_INPUT_SCALE)
     return cell
 
 
 class Stack(nn.Module):
-    """Recurrent layers on top of each other, with dropout between them; layer 1 may take a wider input."""
+    """Stacked recurrent layers with dropout between them; the bottom layer may have a wider input."""
 
     def __init__(
         self,
@@ -285,12 +285,12 @@ class Stack(nn.Module):
 
     @property
     def is_fast(self) -> bool:
-        """Whether `run` takes the kernels."""
+        """Whether `run` uses the kernels."""
         return self.cell(0).is_fast
 
     @property
     def tensors_per_layer(self) -> int:
-        """How many tensors a layer's state has."""
+        """Number of tensors in a layer's state."""
         return self.cell(0).state_tensors
 
     def cell(self, layer: int) -> Cell:
@@ -333,19 +333,19 @@ class Stack(nn.Module):
 
 
 def reversal(lengths: Tensor, source_length: int, keep_last: bool = False) -> Tensor:
-    """(B, S): where each position of a reversed sentence comes from; padding, and if asked the last word, stay."""
+    """(B, S): the source index of each position of a reversed sentence; padding stays, and with `keep_last` EOS too."""
     position = torch.arange(source_length, device=lengths.device)
     ends = (lengths - int(keep_last)).unsqueeze(1)
     return torch.where(position < ends, ends - 1 - position, position)
 
 
 def reorder(inputs: Tensor, index: Tensor) -> Tensor:
-    """inputs (B, S, D) with the positions of each sentence taken in the order of index (B, S)."""
+    """Gather the positions of inputs (B, S, D) by index (B, S)."""
     return inputs.gather(1, index.unsqueeze(-1).expand_as(inputs))
 
 
 def uniform_linear(linear: nn.Linear) -> nn.Linear:
-    """The same layer, started with Glorot's uniform weights and no bias."""
+    """Initialise a layer with Glorot uniform weights and zero bias, and return it."""
     nn.init.xavier_uniform_(linear.weight)
     if linear.bias is not None:
         nn.init.zeros_(linear.bias)
@@ -353,11 +353,11 @@ def uniform_linear(linear: nn.Linear) -> nn.Linear:
 
 
 def maxout(inputs: Tensor) -> Tensor:
-    """The larger of each pair of neighbours: (..., 2·L) -> (..., L) (Goodfellow 2013)."""
+    """Maximum of each pair of neighbours: (..., 2·L) -> (..., L) (Goodfellow 2013)."""
     return torch.unflatten(inputs, -1, (-1, 2)).amax(-1)
 
 
 def between(start: Tensor, end: Tensor, share: Tensor) -> Tensor:
-    """start + share · (end − start), also where mixed precision gave the three different types."""
+    """Linear interpolation start + share · (end − start), also for the mixed dtypes of mixed precision."""
     kind = torch.promote_types(start.dtype, end.dtype)
     return torch.lerp(start.to(kind), end.to(kind), share.to(kind))

@@ -1,6 +1,6 @@
-"""Dropout whose random numbers are cheap: torch draws one for every unit, here one of 64 bits serves four units.
+"""Inverted dropout with cheap random numbers: torch draws one per unit, here one of 64 bits serves four units.
 
-On a processor, drawing is most of what dropout costs. Sixteen bits a unit give any share to within 1 / 65,536.
+On a CPU the random numbers are most of the cost of dropout. 16 bits per unit resolve the rate to 1 / 65,536.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ LEVELS = 1 << 16
 
 
 def dropout(inputs: Tensor, share: float, training: bool) -> Tensor:
-    """The inputs, of which while training a share is 0 and the others are that much larger."""
+    """Inverted dropout at the rate `share`, in training only."""
     if not training or share == 0:
         return inputs
     return inputs * noise(inputs, share) if inputs.device.type == "cpu" else functional.dropout(inputs, share)
@@ -28,7 +28,7 @@ def add_dropped(total: Tensor, inputs: Tensor, share: float, training: bool) -> 
 
 @torch.no_grad()
 def noise(like: Tensor, share: float) -> Tensor:
-    """0 for a random share of the units, and for the others 1 / (1 - share); it has the shape of `like`."""
+    """The dropout mask, shaped like `like`: 0 with probability `share`, 1 / (1 - share) otherwise."""
     dropped = round(share * LEVELS)
     words = torch.empty((like.numel() + 3) // 4, dtype=torch.int64).random_(-(2**63), None)  # all 64 bits are random
     draws = words.view(torch.int16)[: like.numel()].view(like.shape)

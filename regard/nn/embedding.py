@@ -1,4 +1,4 @@
-"""From token ids to vectors and back: the two embeddings, the output layer, and what they may share."""
+"""Source embedding, target embedding and output layer, with weight tying."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from regard.nn.linear import linear, linear_with_own_weights
 STACKED_SOURCE_SCALE = 10.0
 """Initial scale of source embeddings in stacked encoders.
 
-With it and `cells.STACKED_INPUT_SCALE`, attention forms sooner: a small GNMT had 17 BLEU after its first epoch instead
-of 8. A single layer does not need it: the small Bahdanau model of the quickstart lost two points.
+With it and `cells.STACKED_INPUT_SCALE` attention forms sooner: a small GNMT reached 17 BLEU after one epoch instead of
+8. Single-layer models do not use it: the small Bahdanau model of the quickstart lost two points.
 """
 
 
 class Embeddings(nn.Module):
-    """Word vectors of both languages and the output layer, tied as the recipe says."""
+    """Embeddings of both languages and the output layer, tied by `tie_embeddings`."""
 
     def __init__(
         self,
@@ -40,7 +40,7 @@ class Embeddings(nn.Module):
         self.dropout = settings.dropout
         if tied != "none" and output_size != size:
             raise ConfigError(
-                f"model.tie_embeddings = {tied!r} needs the layer before the output to have the embedding's size, "
+                f"model.tie_embeddings = {tied!r} needs an output layer of the embedding's size, "
                 f"but they are {output_size} and {size}: make them equal or do not tie."
             )
         if tied == "all" and source_vocabulary != target_vocabulary:
@@ -48,7 +48,7 @@ class Embeddings(nn.Module):
                 f'model.tie_embeddings = "all" needs one vocabulary for both languages, not {source_vocabulary} and '
                 f"{target_vocabulary} entries: set text.joint = true."
             )
-        unit = 1 / math.sqrt(size)  # rows of about unit length, as tied output weights need
+        unit = 1 / math.sqrt(size)  # rows of about unit norm, for tied output weights
         self.target = _table(target_vocabulary, size, unit)
         source_scale = STACKED_SOURCE_SCALE * unit if stacked_encoder else unit
         self.source = self.target if tied == "all" else _table(source_vocabulary, size, source_scale)
@@ -60,25 +60,25 @@ class Embeddings(nn.Module):
             nn.init.xavier_uniform_(self.output_weight)
 
     def read_source(self, ids: Tensor) -> Tensor:
-        """Vectors (..., E) of source ids, with dropout while training."""
+        """Embeddings (..., E) of source ids, with dropout in training."""
         return dropout(self.source(ids), self.dropout, self.training)
 
     def read_target(self, ids: Tensor) -> Tensor:
-        """Vectors (..., E) of target ids, with dropout while training."""
+        """Embeddings (..., E) of target ids, with dropout in training."""
         return dropout(self.target(ids), self.dropout, self.training)
 
     def project(self, hidden: Tensor, columns: Tensor | None = None) -> Tensor:
-        """Logits (..., V) of hidden (..., D), or only those of the vocabulary entries `columns`."""
+        """Logits (..., V) of hidden (..., D), or only of the vocabulary entries `columns`."""
         return functional.linear(hidden, *self._output(columns))
 
     def projection(self, columns: Tensor | None = None) -> Callable[[Tensor], Tensor]:
-        """`project` for many steps: the columns' weights are taken out once."""
+        """`project` for many steps: selects the weights of `columns` once."""
         weight, bias = self._output(columns)
         multiply = linear if columns is None else linear_with_own_weights()
         return lambda hidden: multiply(hidden, weight, bias)
 
     def _output(self, columns: Tensor | None) -> tuple[Tensor, Tensor | None]:
-        """Weight and bias of the output layer, or of some of its columns."""
+        """Weight and bias of the output layer, or of `columns` only."""
         if columns is None:
             return self.output_weight, self.output_bias
         bias = None if self.output_bias is None else self.output_bias.index_select(0, columns)

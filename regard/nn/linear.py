@@ -1,12 +1,11 @@
-"""Products with weights that stay the same for a while, as those of a search do.
+"""Linear layers with prepacked or int8 weights, for decoding on a CPU.
 
-An ordinary product rearranges its weight for the processor at every call. With thousands of rows that is nothing; with
-a handful, as translating a few sentences has them, it takes longer than the arithmetic. `PackedWeights` keeps weights
-in oneDNN's own arrangement: for 5 rows and 8,000 pieces that was measured at twice the speed, for 64 at 1.2 times, and
-from about a hundred on at none. `Int8Weights` keeps them as integers of eight bits: another 1.4 to 2 times for 5 to
-1,000 rows and 8,000 pieces, at the price of some exactness.
+A plain matrix product packs its weight at every call. With few rows, as in decoding a few sentences, packing takes
+longer than the arithmetic. `PackedWeights` keeps weights in oneDNN's packed layout: 2 times faster for 5 rows and a
+vocabulary of 8,000, 1.2 times for 64 rows, no gain from about 100 rows. `Int8Weights` quantises them: another 1.4 to 2
+times faster for 5 to 1,000 rows, slightly less exact.
 
-Models multiply by `linear` and `Linear`; which weights these use is decided around them, by `multiplying_with`.
+Models call `linear` and `Linear`; `multiplying_with` sets the weights that these use.
 """
 
 from __future__ import annotations
@@ -26,20 +25,20 @@ from torch.nn import functional
 from regard.errors import ConfigError
 from regard.machine import processor
 
-FEW = range(2, 97)  # rows for which packing pays; a single one is a product with a vector, which needs none
-LARGE = 2**19  # elements of a weight from which it pays
+FEW = range(2, 97)  # rows for which packing pays; a single row is a matrix-vector product, which needs no packing
+LARGE = 2**19  # minimum elements of a weight for which packing pays
 
-INT8_ENGINES = ("x86", "fbgemm", "onednn")  # torch's, for processors of this kind
-INT8_ROWS = 4  # rows from which eight bits pay, for weights of INT8_LARGE; for fewer rows INT8_HUGE
+INT8_ENGINES = ("x86", "fbgemm", "onednn")  # torch's quantisation backends for x86
+INT8_ROWS = 4  # with at least these rows int8 pays for weights of INT8_LARGE elements; with fewer, of INT8_HUGE
 INT8_LARGE = 2**16
 INT8_HUGE = 2**20
 
 
 class Weights(ABC):
-    """Weights as a processor likes them, each packed when it is first used; they must not change from then on."""
+    """Weights packed at first use; they must not change afterwards."""
 
     def __init__(self) -> None:
-        # by the place in memory; the weight is kept beside, so that nothing else can come to lie there
+        # Keyed by address. The entry keeps the weight alive, so its address cannot be reused.
         self._packed: dict[tuple[int, torch.Size], tuple[Tensor, Any]] = {}
         self._packing = Lock()
 
@@ -50,7 +49,7 @@ class Weights(ABC):
         key = (weight.data_ptr(), weight.shape)
         found = self._packed.get(key)
         if found is None:
-            with self._packing:  # threads that share the weights wait for one of them to pack
+            with self._packing:  # one thread packs, the others wait
                 found = self._packed.get(key)
                 if found is None:
                     found = self._packed[key] = (weight, self._pack(weight, bias, inputs.size(0)))
@@ -67,10 +66,10 @@ class Weights(ABC):
 
 
 class PackedWeights(Weights):
-    """Float32, in oneDNN's arrangement.
+    """Float32 weights in oneDNN's packed layout.
 
-    They are made anew for each search, since packing costs no more than a step or two and nothing tells reliably that a
-    weight has changed: torch's fused optimisers do not count their changes in a tensor's version.
+    Each search packs anew. Packing costs one or two steps, and changed weights cannot be detected reliably: torch's
+    fused optimisers do not increment a tensor's version.
     """
 
     def _pays(self, inputs: Tensor, weight: Tensor) -> bool:
@@ -86,17 +85,17 @@ class PackedWeights(Weights):
 
 
 class Int8Weights(Weights):
-    """Integers of eight bits with a scale for each row of a weight; inputs are rounded to seven bits as they come.
+    """Int8 weights with one scale per row, and dynamic quantisation of inputs to 7 bits.
 
-    Inputs share one scale, so that what is translated together with a sentence can change its last digits. Making
-    them takes as long as translating a sentence, so a translator keeps them; a weight that changes is not noticed.
+    Inputs have one scale per batch: results depend slightly on the other rows. Quantisation takes as long as the
+    translation of a sentence, so a translator keeps the result; it does not detect changed weights.
     """
 
     def __init__(self) -> None:
         super().__init__()
         if torch.backends.quantized.engine not in INT8_ENGINES or not hasattr(torch, "quantize_per_channel"):
             raise ConfigError(
-                "search.int8 = true: this torch has no products of eight bits for this processor: translate without."
+                "search.int8 = true: this torch has no int8 kernels for this processor: translate without."
             )
         processor.use("int8", "search.int8 = true", "translate without")
 
@@ -108,13 +107,13 @@ class Int8Weights(Weights):
         weight = weight.detach().contiguous()
         scales = (weight.abs().amax(1).double() / 127).clamp_min(1e-12)
         zeros = torch.zeros(len(scales), dtype=torch.long)
-        with warnings.catch_warnings():  # torch means to drop these types, and has no other products as quick yet
+        with warnings.catch_warnings():  # deprecated in torch, which has no equally fast replacement yet
             warnings.simplefilter("ignore", UserWarning)
             rounded = torch.quantize_per_channel(weight, scales, zeros, 0, torch.qint8)
         return torch.ops.quantized.linear_prepack(rounded, None if bias is None else bias.detach())
 
     def _multiply(self, inputs: Tensor, packed: Any, bias: Tensor | None) -> Tensor:
-        # seven bits of the inputs: products of two bytes are added up in sixteen bits, which eight would overflow
+        # reduce_range: 7-bit inputs, since sums of 8-bit products would overflow the 16-bit accumulator
         product: Tensor = torch.ops.quantized.linear_dynamic(inputs, packed, True)
         return product
 
@@ -128,7 +127,7 @@ _CURRENT: ContextVar[Weights | None] = ContextVar("weights", default=None)
 
 @contextmanager
 def multiplying_with(weights: Weights) -> Iterator[None]:
-    """Let `linear` use these weights, in this thread and while the block runs."""
+    """Make `linear` use these weights in this thread within the block."""
     token = _CURRENT.set(weights)
     try:
         yield
@@ -143,13 +142,13 @@ def linear(inputs: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor
 
 
 def linear_with_own_weights() -> Callable[[Tensor, Tensor, Tensor | None], Tensor]:
-    """`linear` for weights that are made for one search: what is packed of them goes with the result."""
+    """`linear` for weights made for one search, such as a shortlist's: the result owns their packed copies."""
     weights = _CURRENT.get()
     return functional.linear if weights is None else type(weights)().linear
 
 
 class Linear(nn.Linear):
-    """torch's layer, computed by `linear`."""
+    """`nn.Linear`, computed by `linear`."""
 
     def forward(self, inputs: Tensor) -> Tensor:
         """x Wᵀ + b."""

@@ -10,8 +10,8 @@ from torch import Tensor
 
 @lru_cache(maxsize=16)
 def position_table(length: int, size: int, layout: str, dtype: torch.dtype, device: torch.device) -> Tensor:
-    """PE (length, D): for each pair of numbers a sine and a cosine, taking turns or in halves."""
-    with torch.inference_mode(False):  # it outlives the call
+    """PE (length, D): sines and cosines, interleaved or in halves."""
+    with torch.inference_mode(False):  # the table is cached and may be used in training later
         exponents = torch.arange(0, size, 2, dtype=torch.float64, device=device) / size
         angles = torch.outer(torch.arange(length, dtype=torch.float64, device=device), 10000.0**-exponents)
         pairs = torch.stack([angles.sin(), angles.cos()], 2 if layout == "interleaved" else 1)
@@ -19,5 +19,5 @@ def position_table(length: int, size: int, layout: str, dtype: torch.dtype, devi
 
 
 def power_of_two(length: int) -> int:
-    """A length that is asked for again and again, while sentences vary."""
+    """The next power of two: few distinct table lengths, so the cache is hit."""
     return max(64, 1 << (length - 1).bit_length())

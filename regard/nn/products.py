@@ -1,8 +1,8 @@
-"""Products with a weight that many steps share.
+"""Matrix products with one weight over many decoder steps.
 
-A decoder that goes step by step multiplies the same weight once per step. Autograd then adds up one small product per
-step for the weight's gradient; `SummedProducts` keeps the factors and makes one large product of them, which is what
-a processor is fast at. The numbers are the same but for the order of a sum.
+A step-by-step decoder multiplies by the same weight at every step. For the weight's gradient, autograd sums one small
+product per step. `SummedProducts` collects the factors and computes one large product, which is faster. The result
+differs only in the order of summation.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ PRODUCTS = Products()
 
 
 class SummedProducts(Products):
-    """The same products, whose weight gradients are summed over all steps at once; one instance per forward pass."""
+    """Products with one weight-gradient product over all steps; one instance per forward pass."""
 
     def __init__(self) -> None:
         self._shared: dict[tuple[int, int, int | None], tuple[Tensor, _Factors]] = {}
@@ -47,7 +47,7 @@ class SummedProducts(Products):
 
 
 def step_products() -> Products:
-    """Products for a loop over steps: summed when gradients are wanted, plain otherwise."""
+    """Products for a loop over steps: `SummedProducts` if gradients are enabled, else plain ones."""
     return SummedProducts() if torch.is_grad_enabled() else PRODUCTS
 
 
@@ -66,7 +66,7 @@ class _Factors:
 
 
 class _Shared(torch.autograd.Function):
-    """The weight itself; its gradient is asked for after those of all the products that used it."""
+    """The identity on the weight; its backward runs after those of all products with the weight."""
 
     @staticmethod
     def forward(context: Any, weight: Tensor, factors: _Factors) -> Tensor:
@@ -91,6 +91,6 @@ class _Product(torch.autograd.Function):
     @once_differentiable
     def backward(context: Any, gradient: Tensor) -> tuple[Tensor | None, None, None]:
         inputs, weight = context.saved_tensors
-        context.factors.inputs.append(inputs.to(gradient.dtype))  # mixed precision: the result's type rules
+        context.factors.inputs.append(inputs.to(gradient.dtype))  # mixed precision: the output's dtype
         context.factors.gradients.append(gradient)
         return (gradient @ weight.to(gradient.dtype) if context.needs_input_grad[0] else None), None, None

@@ -1,4 +1,4 @@
-"""Leave padding out of what is done to each position by itself: all but attention then costs nothing for it."""
+"""Removes padding from position-wise computation: only attention runs on padded tensors."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from torch.autograd.function import once_differentiable
 
 @dataclass(frozen=True)
 class Rows:
-    """Where the n real positions of padded sentences (B, S) are."""
+    """Index of the n real (non-padding) positions of sentences (B, S)."""
 
     sentences: int
     length: int
-    real: Tensor | None = None  # (n,) their places among the B · S; None: all of them
-    row: Tensor | None = None  # (B · S,) the row of each place; at padding any row, for nobody looks there
-    padding: Tensor | None = None  # the other places
+    real: Tensor | None = None  # (n,) flat positions in B · S; None: all
+    row: Tensor | None = None  # (B · S,) the row of each position; arbitrary at padding
+    padding: Tensor | None = None  # flat positions of padding
 
     @staticmethod
     def of(mask: Tensor) -> Rows:
@@ -31,7 +31,7 @@ class Rows:
         return Rows(sentences, length, flat.nonzero().squeeze(1), row, (~flat).nonzero().squeeze(1))
 
     def take(self, padded: Tensor) -> Tensor:
-        """The real rows (n, F) of padded ones (B, S, F)."""
+        """Rows (n, F) of padded (B, S, F), without padding."""
         flat = padded.flatten(0, 1)
         if self.real is None:
             return flat
@@ -39,7 +39,7 @@ class Rows:
         return rows
 
     def spread(self, rows: Tensor) -> Tensor:
-        """Padded rows (B, S, F) of real ones (n, F); what stands at padding means nothing."""
+        """Padded (B, S, F) of rows (n, F); arbitrary at padding."""
         if self.real is not None:
             rows = _Spread.apply(rows, self.real, self.row)  # type: ignore[no-untyped-call]
         return rows.view(self.sentences, self.length, -1)
@@ -59,7 +59,7 @@ class _Take(torch.autograd.Function):
 
 
 class _Spread(torch.autograd.Function):
-    """Its gradient leaves padding out, since what is made of padding must not count."""
+    """Inverse of `_Take`; its backward drops the gradient at padding."""
 
     @staticmethod
     def forward(context: Any, rows: Tensor, real: Tensor, row: Tensor) -> Tensor:

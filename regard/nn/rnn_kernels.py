@@ -1,11 +1,10 @@
-"""Whole sentences through a GRU or an LSTM layer: the fast path of `Cell.run`.
+"""GRU and LSTM layers over whole sentences with a handwritten backward pass: the fast path of `Cell.run`.
 
-The equations are those of the cells in `recurrent.py`; what is gained is in the gradient. Autograd would record every
-small operation of every step, and make one small product per step for the gradient of the weights. Here the steps go
-backwards by hand, and each weight's gradient is one product over all of them. Padding needs no packing: where a
-sentence has ended, its state stays what it was.
+The equations are those of `cells.py`. Autograd would record every operation of every step, and compute one small
+product per step for the gradient of the weights. Here each weight's gradient is one product over all steps. Padding
+needs no packed sequences: after the end of a sentence its state is kept.
 
-Shapes are time first here: S positions, B sentences.
+Shapes are time first: S positions, B sentences.
 """
 
 from __future__ import annotations
@@ -166,12 +165,12 @@ class LstmSequence(torch.autograd.Function):
 
 
 def _order(length: int, backwards: bool) -> list[int]:
-    """The positions in the order of reading."""
+    """Positions in reading order."""
     return list(range(length - 1, -1, -1) if backwards else range(length))
 
 
 def _ended(padding: Tensor | None, length: int) -> list[bool]:
-    """For each position, whether some sentence is padding there; padding is (S, B, 1)."""
+    """Whether each position is padding in some sentence; `padding` is (S, B, 1)."""
     if padding is None:
         return [False] * length
     ended: list[bool] = padding.flatten(1).any(1).tolist()

@@ -1,11 +1,11 @@
-"""The layers of a Transformer (Vaswani et al. 2017, section 3), written as the paper's lines.
+"""The layers of a Transformer (Vaswani et al. 2017, section 3).
 
     encoder layer   x ← norm(x + self-attention(x)),   x ← norm(x + FFN(x))
     decoder layer   y ← norm(y + causal self-attention(y)),  y ← norm(y + attention of y over x),  y ← norm(y + FFN(y))
 
-A layer does not know what its queries may see: whole sentences, one step after a cache, or the source. A `Sight`
-knows, and applies the attention. So one `forward` serves training and stepwise decoding.
-Rows (n, D) are the real positions of the sentences; padding is left out (`nn/ragged.py`).
+A `Sight` supplies the keys and values of an attention: the sentence itself, the key/value cache, or the source. So one
+`forward` serves training and stepwise decoding.
+Rows (n, D) are the positions of all sentences without padding (`nn/ragged.py`).
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from regard.nn.linear import Linear
 from regard.nn.ragged import Rows
 
 ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
-    "relu": torch.relu_,  # in place: the layer before it does not need its result
+    "relu": torch.relu_,  # in place: the backward pass of the linear layer does not need its output
     "silu": functional.silu,
     "gelu": functional.gelu,
 }
@@ -63,7 +63,7 @@ class DecoderLayer(nn.Module):
         self.feedforward_norm = ResidualNorm(settings)
 
     def forward(self, y: Tensor, own: Sight, source: Sight) -> Tensor:
-        """(n, D) of y (n, D), for whole sentences and for one step alike."""
+        """(n, D) of y (n, D), for whole sentences or one step."""
         y = self.self_norm(y, lambda y: own.attend(self.self_attention, y))
         y = self.cross_norm(y, lambda y: source.attend(self.cross_attention, y))
         y = self.feedforward_norm(y, self.feedforward)
@@ -71,7 +71,7 @@ class DecoderLayer(nn.Module):
 
 
 class FeedForward(nn.Module):
-    """W₂ activation(W₁ x + b₁) + b₂, at every position alike."""
+    """Position-wise W₂ activation(W₁ x + b₁) + b₂."""
 
     def __init__(self, settings: TransformerSettings) -> None:
         super().__init__()
@@ -89,7 +89,7 @@ class FeedForward(nn.Module):
 
 
 class ResidualNorm(nn.Module):
-    """A sub-layer's residual connection and normalisation: norm(x + f(x)) (post), or x + f(norm(x)) (pre)."""
+    """Residual connection and layer normalisation of a sub-layer f: norm(x + f(x)) (post), or x + f(norm(x)) (pre)."""
 
     def __init__(self, settings: TransformerSettings) -> None:
         super().__init__()
@@ -113,11 +113,11 @@ def _attention(settings: TransformerSettings, kind: Kind, layer: int) -> MultiHe
     return MultiHead(settings.hidden_size, settings.heads, kind, layer, bias=settings.attention_bias)
 
 
-# --- sights: which keys the queries may see ---------------------------------------------------------------------------
+# --- sights: the keys and values of an attention ----------------------------------------------------------------------
 
 
 class Sight(Protocol):
-    """Applies an attention to inputs (n, D), over the keys that they may see."""
+    """Applies an attention to queries from inputs (n, D), over its keys and values."""
 
     def attend(self, attention: MultiHead, inputs: Tensor) -> Tensor:
         """The result (n, D)."""
@@ -125,7 +125,7 @@ class Sight(Protocol):
 
 @dataclass(frozen=True)
 class WithinSentences:
-    """Self-attention over whole sentences; causal hides from each word what follows it, and so padding at the end."""
+    """Self-attention over whole sentences; a causal mask also covers the padding at the end."""
 
     rows: Rows
     looking: Looking
@@ -140,7 +140,7 @@ class WithinSentences:
 
 @dataclass(frozen=True)
 class AfterCache:
-    """Self-attention of one new position over itself and the positions in the cache."""
+    """Self-attention of one new position over itself and the key/value cache."""
 
     cache: Cache
     rows: Rows  # one position in each
@@ -155,7 +155,7 @@ class AfterCache:
 
 @dataclass(frozen=True)
 class OverSource:
-    """Cross attention over one layer's keys and values of the source, from whole sentences or from one step."""
+    """Cross attention over the source keys and values of one layer, for whole sentences or one step."""
 
     prepared: tuple[Tensor, Tensor]  # (B, H, S, K) each
     rows: Rows
@@ -173,7 +173,7 @@ class OverSource:
 
 @dataclass(frozen=True)
 class Looking:
-    """Whether the weights are recorded, and how they are changed; what is recorded is collected here."""
+    """Records attention weights if asked to, and applies an intervention."""
 
     attention: bool
     intervention: Intervention | None
@@ -182,7 +182,7 @@ class Looking:
     def attend(
         self, attention: MultiHead, heads: Heads, rows: Rows, allowed: Tensor | None = None, *, causal: bool = False
     ) -> Tensor:
-        """The result (n, D) for whole sentences; the fast path, unless weights are recorded or changed."""
+        """The result (n, D) for whole sentences; on the fast path unless weights are recorded or changed."""
         if not self.attention and not attention.must_look(self.intervention):
             return attention.join(attention.fast(heads, allowed, causal=causal), rows)
         if causal:
@@ -193,7 +193,7 @@ class Looking:
     def attend_step(
         self, attention: MultiHead, heads: Heads, rows: Rows, allowed: Tensor | None, position: int
     ) -> Tensor:
-        """The result (N, D) for one step; with few queries the looking path is the fast one."""
+        """The result (N, D) for one step; with few queries the path that records weights is the faster one."""
         return self._look(attention, heads, rows, allowed, [position] * rows.length)
 
     def weights(self, kind: Kind) -> Tensor:

@@ -1,4 +1,4 @@
-"""Translating in integers of eight bits: close to the exact search, made once, refused where it cannot be."""
+"""int8 decoding: close to float32, quantised once, refused where unsupported."""
 
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -22,7 +22,7 @@ from regard.nn.linear import INT8_ENGINES, Int8Weights
 pytestmark = [
     pytest.mark.skipif(
         torch.backends.quantized.engine not in INT8_ENGINES,
-        reason="torch has no products of eight bits for this processor",
+        reason="torch has no int8 kernels for this processor",
     ),
     pytest.mark.processor("int8"),
 ]

@@ -366,7 +366,7 @@ def test_tied_embeddings_are_one_parameter(kind: type[ModelConfig]):
 
 
 def test_tying_that_cannot_be_is_named():
-    with pytest.raises(ConfigError, match=r"'target' needs the layer before the output .* 8 and 6: make them equal"):
+    with pytest.raises(ConfigError, match=r"'target' needs an output layer .* 8 and 6: make them equal"):
         build_model(LuongSettings(**SIZES, tie_embeddings="target"), V, V)
     with pytest.raises(ConfigError, match=r"one vocabulary for both languages, not 11 and 12 entries"):
         build_model(LuongSettings(embedding_size=D, hidden_size=D, tie_embeddings="all"), V, V + 1)

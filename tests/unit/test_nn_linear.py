@@ -35,7 +35,7 @@ def weight() -> Tensor:
 
 def int8() -> Int8Weights:
     if torch.backends.quantized.engine not in ("x86", "fbgemm", "onednn"):
-        pytest.skip("torch has no products of eight bits for this processor")
+        pytest.skip("torch has no int8 kernels for this processor")
     return Int8Weights()
 
 
@@ -132,5 +132,5 @@ def test_a_processor_without_int8_is_told(monkeypatch: pytest.MonkeyPatch):
         engine: Any = "qnnpack"
 
     monkeypatch.setattr(torch.backends, "quantized", Engine())
-    with pytest.raises(ConfigError, match="eight bits for this processor: translate without"):
+    with pytest.raises(ConfigError, match="no int8 kernels for this processor: translate without"):
         Int8Weights()

@@ -1,4 +1,4 @@
-"""The heart: compare (scores), decide where to look (local), normalise and aggregate (attend). Nothing recurrent."""
+"""Attention: `scores`, `local` windows, softmax and weighted sum (`attend`), and `multihead`."""
 
 from regard.nn.attention.attend import Attend, Attended, masked_softmax
 from regard.nn.attention.local import Focus, Monotonic, Predictive, Window, make_window

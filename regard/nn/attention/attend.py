@@ -1,4 +1,4 @@
-"""Attention is soft lookup: compare the query with every key, normalise to weights, aggregate the values."""
+"""Attention: score the query against every key, softmax to weights, weighted sum of the values."""
 
 from __future__ import annotations
 
@@ -18,23 +18,23 @@ from regard.nn.products import PRODUCTS, Products
 
 @dataclass(frozen=True)
 class Attended:
-    """What attention gives for queries (B, T, Dq)."""
+    """Result of attention for queries (B, T, Dq)."""
 
     context: Tensor  # (B, T, Dv)
     weights: Tensor  # (B, T, S)
     scores: Tensor  # (B, T, S)
-    allowed: Tensor  # (B, 1 or T, S) True where weight may fall
+    allowed: Tensor  # (B, 1 or T, S) True where attended to
     focus: Focus | None = None
 
 
 def masked_softmax(scores: Tensor, mask: Tensor) -> Tensor:
-    """Softmax over the positions where `mask` is True; exactly 0 elsewhere, and all 0 where nothing is allowed."""
+    """Softmax over the positions where `mask` is True; exactly 0 elsewhere; a fully masked row gives zeros."""
     lowest = torch.finfo(scores.dtype).min
     return torch.softmax(scores.masked_fill(~mask, lowest), -1) * mask
 
 
 class Attend(nn.Module):
-    """A score, the window it is used in, and what becomes of the softmax's weights: `choose` may pick one place."""
+    """Attention with a score, an optional local window, and an optional `choose` after the softmax (hard attention)."""
 
     def __init__(
         self,
@@ -47,12 +47,12 @@ class Attend(nn.Module):
         super().__init__()
         self.score = score
         self.window = window
-        self.choose = choose  # (B, T, S) to (B, T, S), rows that sum to 1 to rows that sum to 1
+        self.choose = choose  # maps weights (B, T, S) to weights (B, T, S); rows still sum to 1
         self.kind: Kind = kind
         self.layer = layer
 
     def prepare(self, keys: Tensor) -> Tensor:
-        """What the score needs of the keys, computed once per sentence."""
+        """The prepared keys of the score, computed once per sentence."""
         return self.score.prepare(keys)
 
     def forward(
@@ -63,7 +63,7 @@ class Attend(nn.Module):
         intervention: Intervention | None = None,
         products: Products = PRODUCTS,
     ) -> Attended:
-        """Attend with queries (B, T, Dq) that belong to the target steps `steps` (T of them, counted from 0)."""
+        """Attend with queries (B, T, Dq) of the T target steps `steps`, counted from 0."""
         assert memory.keys is not None
         assert memory.values is not None
         scores = self.score.compare(self.score.ask(query, products), memory.keys)  # (B, T, S)
@@ -71,7 +71,7 @@ class Attend(nn.Module):
         allowed = real if self.score.reach is None else real & self._within(self.score.reach, real)
         focus = None
         if self.window is not None:
-            # To a score that reaches R positions a longer sentence has S = R of them: no window lies beyond.
+            # A location score of R positions limits S to R, so no window lies beyond its reach.
             lengths = memory.lengths if self.score.reach is None else memory.lengths.clamp(max=self.score.reach)
             focus = self.window(query, steps, lengths, memory.mask.size(1))
             allowed = allowed & focus.inside  # (B, T, S)
@@ -81,7 +81,7 @@ class Attend(nn.Module):
         if self.choose is not None:
             weights = self.choose(weights)
         if intervention is not None:
-            # An edit may look outside a window, but never at padding or at a banned position.
+            # An edit may set weights outside the window, but not at padding or a banned position.
             weights = intervention.apply(weights, self.kind, self.layer, steps) * real
         return Attended(weights @ memory.values, weights, scores, allowed, focus)
 
@@ -103,7 +103,7 @@ class Attend(nn.Module):
         return context, weights, (self._trace(query, memory, attended),) if trace else ()
 
     def _within(self, reach: int, mask: Tensor) -> Tensor:
-        """(S,): the positions that the score can reach."""
+        """(S,): the positions within the reach of the score."""
         return torch.arange(mask.size(-1), device=mask.device) < reach
 
     def _trace(self, query: Tensor, memory: Memory, attended: Attended) -> Trace:

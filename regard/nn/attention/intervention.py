@@ -1,4 +1,4 @@
-"""Interventions: changes that a caller makes to attention weights while a model runs."""
+"""Interventions: changes of attention weights at inference."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Kind = Literal["cross", "encoder-self", "decoder-self"]
 
 @dataclass(frozen=True)
 class Edit:
-    """One change of attention weights; None means every one (layer, head, step, source position)."""
+    """One change of attention weights; None as layer, head, step or source position means all."""
 
     kind: Kind = "cross"
     layer: int | None = None
@@ -32,12 +32,11 @@ class Edit:
 
 @dataclass(frozen=True)
 class Intervention:
-    """Changes that a caller makes to the attention of a running model.
+    """Bans and edits of attention weights.
 
-    A banned source position is masked before every softmax, so the others share its weight. Places are counted from 0;
-    what is addressed to a place that a sentence does not have changes nothing there. An edit replaces or
-    multiplies weights after the softmax, and the model goes on with exactly those numbers: nothing is renormalised.
-    `regard.nn.attention` applies both, so a model that attends through it need only pass the intervention on.
+    A banned source position is masked before every softmax. An edit replaces or multiplies weights after the softmax,
+    without renormalisation. Positions are counted from 0; a position beyond the end of a sentence has no effect.
+    `regard.nn.attention` applies both: a model that uses it only passes the intervention on.
     """
 
     ban: tuple[int, ...] = ()
@@ -48,14 +47,14 @@ class Intervention:
             _check_place(position, "a banned position")
 
     def touches(self, kind: Kind, layer: int) -> bool:
-        """Whether it may change these weights at all; a ban changes all that look at the source."""
+        """Whether it can change these weights; a ban affects all attention over the source."""
         edits = (edit for edit in self.edits if edit.replace is not None or edit.multiply not in (None, 1.0))
         return (bool(self.ban) and kind != "decoder-self") or any(
             edit.kind == kind and edit.layer in (None, layer) for edit in edits
         )
 
     def allow(self, mask: Tensor) -> Tensor:
-        """The source positions (B, S) of a mask that are not banned."""
+        """The mask (B, S) without banned source positions."""
         if not self.ban:
             return mask
         allowed = mask.clone()
@@ -63,7 +62,7 @@ class Intervention:
         return allowed
 
     def apply(self, weights: Tensor, kind: Kind, layer: int, steps: Sequence[int], head: int = 0) -> Tensor:
-        """The weights (B, T, S) of one head with the edits addressed to it; `steps` are the target steps of T."""
+        """Apply the edits to the weights (B, T, S) of one head; `steps` are the T target steps."""
         edited = weights
         for edit in self.edits:
             if edit.kind != kind or edit.layer not in (None, layer) or edit.head not in (None, head):

@@ -1,7 +1,7 @@
-"""Which positions may be looked at: the local windows of Luong 2015, section 3.2.
+"""Local attention windows (Luong 2015, section 3.2).
 
-Positions run 1…S, and S is the true length of each sentence with its end token, never the padded one. The location
-score reaches only its first `max_source_positions`; in a longer sentence these are the S positions.
+Positions run 1…S; S is the true length of each sentence with EOS, without padding. With the location score, S is at
+most `max_source_positions`.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from regard.config.models import WindowName
 
 @dataclass(frozen=True)
 class Focus:
-    """Where each query may look."""
+    """The window of each query."""
 
     centre: Tensor  # (B, T) p_t, counted from 1
     inside: Tensor  # (B, T, S) True inside the window
-    gaussian: Tensor | None = None  # (B, T, S) what the weights are multiplied by
+    gaussian: Tensor | None = None  # (B, T, S) factor of the weights
 
 
 class Window(nn.Module, ABC):
@@ -34,16 +34,16 @@ class Window(nn.Module, ABC):
 
     @abstractmethod
     def forward(self, query: Tensor, steps: Sequence[int], lengths: Tensor, source_length: int) -> Focus:
-        """The focus of queries (B, T, Dq) at target steps (T of them, from 0) in sentences of true `lengths` (B,)."""
+        """The window of queries (B, T, Dq) at T target steps, from 0, in sentences of true `lengths` (B,)."""
 
     def distances(self, centre: Tensor, source_length: int) -> Tensor:
-        """s − p for every position s of 1…S: (B, T, S)."""
+        """s − p for s in 1…S: (B, T, S)."""
         positions = torch.arange(1, source_length + 1, device=centre.device, dtype=centre.dtype)
         return positions - centre.unsqueeze(-1)
 
 
 class Monotonic(Window):
-    """local-m: p_t = min(t, S), so that the window is never empty."""
+    """local-m: p_t = min(t, S); the window is never empty."""
 
     def forward(self, query: Tensor, steps: Sequence[int], lengths: Tensor, source_length: int) -> Focus:
         t = torch.tensor(steps, device=query.device, dtype=_exact(query)) + 1  # (T,)
@@ -69,7 +69,7 @@ class Predictive(Window):
 
 
 def _exact(query: Tensor) -> torch.dtype:
-    """The type that positions are counted in: bfloat16 would count 256, 256, 258."""
+    """At least float32, for exact positions: bfloat16 rounds 257 to 256."""
     return torch.promote_types(query.dtype, torch.float32)
 
 

@@ -11,15 +11,15 @@ from regard.nn.attention.trace import Attention
 
 @dataclass(frozen=True)
 class Memory:
-    """What the encoder leaves: prepared keys and values over S positions, and the summary that starts the decoder."""
+    """Encoder output: prepared keys and values over S positions, and the summary that initialises the decoder."""
 
     mask: Tensor  # (B, S)
     lengths: Tensor  # (B,) true lengths, EOS included
     summary: tuple[Tensor, ...]  # each (B, ...)
     keys: Tensor | None = None  # (B, S, ...) prepared for the score; None without attention
     values: Tensor | None = None  # (B, S, ...)
-    attention: Attention = field(default_factory=dict)  # the encoder's own, when it was asked for
-    grid: tuple[int, int] | None = None  # rows and columns, where the S positions are cells of an image, row by row
+    attention: Attention = field(default_factory=dict)  # encoder self-attention, if recorded
+    grid: tuple[int, int] | None = None  # rows and columns if the S positions are image cells, row by row
 
     @property
     def sentences(self) -> int:

@@ -1,13 +1,13 @@
-"""Multi-head attention (Vaswani et al. 2017, section 3.2.2): several small attentions side by side.
+"""Multi-head attention (Vaswani et al. 2017, section 3.2.2).
 
     headᵢ = softmax(Q Wᵢ^Q (K Wᵢ^K)ᵀ / √K) V Wᵢ^V,      MultiHead(Q, K, V) = [head₁; …; head_H] W^O
 
-Two paths give the same numbers. The fast one never shows the weights: it is torch's `scaled_dot_product_attention`, or
-plain products where sentences are short. The looking one is the three steps of attention in plain sight, and the only
-one on which the weights can be changed.
+Two paths give the same result. `fast` does not return the weights: torch's `scaled_dot_product_attention`, or plain
+matrix products for short sentences. `look` computes scores, weights and contexts step by step, records them and applies
+interventions.
 
-Shapes: B sentences, T queries, S keys, D size of the model, H heads, K = D / H size of a head. What is not attention
-is done to rows (n, D), those of the sentences' real positions; `Rows` knows where they belong.
+Shapes: B sentences, T queries, S keys, D size of the model, H heads, K = D / H size of a head. Projections run on rows
+(n, D) without padding; `Rows` converts between rows and padded tensors.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ from regard.nn.linear import Linear, linear
 from regard.nn.ragged import Rows
 
 SHORT = 24
-"""Positions up to which a processor is quicker with plain products than with torch's fused kernel.
+"""Up to this length, plain matrix products are faster on a CPU than torch's fused kernel.
 
-Forward and back for 270 sentences of 15 words, 4 heads of 64: 12 against 24 ms; 128 of 32 words: 14 against 15."""
+Forward and backward, 4 heads of 64: 12 against 24 ms for 270 sentences of 15 words, 14 against 15 ms for 128 of 32."""
 
 
 class Heads(NamedTuple):
@@ -43,18 +43,18 @@ class Heads(NamedTuple):
 
 @dataclass(frozen=True)
 class Seen:
-    """What the heads of one attention did; kept when somebody looks."""
+    """Recorded scores, weights and contexts of one multi-head attention."""
 
     kind: Kind
     layer: int
     heads: Heads
     scores: Tensor  # (B, H, T, S)
-    allowed: Tensor | None  # (B or 1, 1, 1 or T, S) True where weight may fall; None: everywhere
+    allowed: Tensor | None  # (B or 1, 1, 1 or T, S) mask; None: all positions
     weights: Tensor  # (B, H, T, S)
     contexts: Tensor  # (B, H, T, K) of each head, before W^O
 
     def traces(self) -> tuple[Trace, ...]:
-        """The arithmetic of each head; the queries (B, T) become rows N, one for each beam of a sentence."""
+        """The trace of each head; queries (B, T) become N rows, one for each beam of a sentence."""
         weighted = self.weights.unsqueeze(-1) * self.heads.values.unsqueeze(2)  # (B, H, T, S, K)
         scores = self.scores if self.allowed is None else self.scores.masked_fill(~self.allowed, -torch.inf)
         return tuple(
@@ -73,7 +73,7 @@ class Seen:
 
 
 class MultiHead(nn.Module):
-    """H heads over queries, keys and values that are projected from vectors of size D."""
+    """H heads of attention with projections from size D."""
 
     def __init__(self, size: int, heads: int, kind: Kind, layer: int, *, bias: bool = False) -> None:
         super().__init__()
@@ -81,7 +81,7 @@ class MultiHead(nn.Module):
         self.heads = heads
         self.kind: Kind = kind
         self.layer = layer
-        # W^Q, W^K and W^V of all heads in one, so that self-attention is projected by one product.
+        # W^Q, W^K and W^V of all heads in one matrix: one product for self-attention.
         self.weight = nn.Parameter(torch.empty(3 * size, size))
         self.bias = nn.Parameter(torch.zeros(3 * size)) if bias else None
         self.output = Linear(size, size, bias=bias)
@@ -102,24 +102,24 @@ class MultiHead(nn.Module):
         return self._split(linear(inputs, self.weight[: self.size], bias), rows, 1)[0]
 
     def prepare(self, memory: Tensor, rows: Rows) -> tuple[Tensor, Tensor]:
-        """Keys and values (B, H, S, K) of what the encoder leaves (n, D), once per sentence."""
+        """Keys and values (B, H, S, K) of the encoder output (n, D), computed once per sentence."""
         bias = None if self.bias is None else self.bias[self.size :]
         keys, values = self._split(linear(memory, self.weight[self.size :], bias), rows, 2)
         return keys, values
 
     def _split(self, projected: Tensor, rows: Rows, parts: int) -> tuple[Tensor, ...]:
-        """From (n, parts · D) to `parts` of (B, H, T, K); views, where there is no padding."""
+        """Split (n, parts · D) into `parts` of (B, H, T, K); views if there is no padding."""
         heads = rows.spread(projected).view(rows.sentences, rows.length, parts, self.heads, -1)
         return heads.transpose(1, 3).unbind(2)  # (B, H, parts, T, K), cut
 
     # --- attention ----------------------------------------------------------------------------------------------------
 
     def must_look(self, intervention: Intervention | None) -> bool:
-        """Whether an intervention changes these weights, which the fast path cannot."""
+        """Whether an intervention changes these weights; the fast path does not support that."""
         return intervention is not None and intervention.touches(self.kind, self.layer)
 
     def fast(self, heads: Heads, allowed: Tensor | None = None, *, causal: bool = False) -> Tensor:
-        """The contexts (B, H, T, K) of the heads, without their weights; `allowed` is (B, 1, 1, S)."""
+        """The contexts (B, H, T, K) of the heads, without weights; `allowed` is (B, 1, 1, S)."""
         query, keys, values = heads
         if query.device.type != "cpu" or max(query.size(2), keys.size(2)) > SHORT:
             return functional.scaled_dot_product_attention(*heads, attn_mask=allowed, is_causal=causal)
@@ -137,13 +137,13 @@ class MultiHead(nn.Module):
         steps: Sequence[int],
         intervention: Intervention | None = None,
     ) -> Seen:
-        """Compare, normalise, aggregate; `steps` are the numbers of the T queries, counted from 0."""
+        """Scores, softmax, weighted sum, recorded; `steps` are the target steps of the T queries, counted from 0."""
         query, keys, values = heads
         scores = query @ keys.transpose(-1, -2) / math.sqrt(keys.size(-1))  # (B, H, T, S)
         weights = scores.softmax(-1) if allowed is None else masked_softmax(scores, allowed)
         if intervention is not None and self.must_look(intervention):
             weights = self._edit(weights, steps, intervention)
-            if allowed is not None:  # an edit never looks at padding, at a banned position or ahead
+            if allowed is not None:  # edits never reach padding, banned or future positions
                 weights = weights * allowed
         return Seen(self.kind, self.layer, heads, scores, allowed, weights, weights @ values)
 

@@ -1,7 +1,7 @@
-"""Compare: how much does a query resemble each key?
+"""Attention scores between queries and keys.
 
-Every score maps queries (B, T, Dq) and prepared keys (B, S, P) to (B, T, S). `prepare` does once per sentence what
-does not depend on the query, so that no decoder step repeats it.
+Every score maps queries (B, T, Dq) and prepared keys (B, S, P) to (B, T, S). `prepare` computes the part that depends
+on the keys alone, once per sentence.
 """
 
 from __future__ import annotations
@@ -18,30 +18,30 @@ from regard.config.models import FIRST_SHARPNESS, ScoreName
 from regard.errors import ConfigError
 from regard.nn.products import PRODUCTS, Products
 
-# Elements that the additive score's (B, T, S, A) may hold at once; above it, queries are compared in slices.
+# Maximum elements of the additive score's (B, T, S, A); above it, queries are scored in slices.
 ADDITIVE_SLICE = 16_000_000
 
 
 class Score(nn.Module, ABC):
-    """A comparison of queries with keys."""
+    """A score function of queries and keys."""
 
     reach: int | None = None
-    """How many source positions can be scored at all; None: every one."""
+    """Number of source positions with a score; None: all."""
 
     def prepare(self, keys: Tensor) -> Tensor:
-        """What the score needs of the keys (B, S, Dk), computed once per sentence."""
+        """Prepared keys (B, S, P) of keys (B, S, Dk), computed once per sentence."""
         return keys
 
     def ask(self, query: Tensor, products: Products = PRODUCTS) -> Tensor:
-        """What the score needs of queries (B, T, Dq): here, the queries themselves."""
+        """Projected queries of queries (B, T, Dq); by default the queries themselves."""
         return query
 
     @abstractmethod
     def compare(self, asked: Tensor, prepared: Tensor) -> Tensor:
-        """The scores (B, T, S) of what `ask` made of the queries against prepared keys (B, S, P)."""
+        """The scores (B, T, S) of projected queries (`ask`) and prepared keys (B, S, P)."""
 
     def forward(self, query: Tensor, prepared: Tensor) -> Tensor:
-        """The scores (B, T, S) of queries (B, T, Dq) against prepared keys (B, S, P)."""
+        """The scores (B, T, S) of queries (B, T, Dq) and prepared keys (B, S, P)."""
         return self.compare(self.ask(query), prepared)
 
 
@@ -112,10 +112,10 @@ class Additive(Score):
 
 
 class Location(Score):
-    """score(q, ·)ⱼ = (W q)ⱼ: the query and the position alone decide (Luong 2015, eq. 9).
+    """score(q, ·)ⱼ = (W q)ⱼ: depends on the query and the position only (Luong 2015, eq. 9).
 
-    W has a row for each of `max_positions` source positions; later positions cannot be attended to.
-    A local window then lies within the first `max_positions` too, see `Attend`.
+    W has one row for each of `max_positions` source positions; later positions get no attention.
+    A local window lies within the first `max_positions` too, see `Attend`.
     """
 
     def __init__(self, query_size: int, max_positions: int) -> None:
@@ -125,7 +125,7 @@ class Location(Score):
 
     def prepare(self, keys: Tensor) -> Tensor:
         if keys.size(1) > self.position.out_features:
-            # The text names no length: Python shows a warning once for each text.
+            # The message has no length in it: Python shows each distinct warning once.
             warnings.warn(
                 f"a source is longer than the location score reaches: positions after {self.position.out_features} "
                 "get no attention (raise model.max_source_positions and train again)",
@@ -145,8 +145,8 @@ class Location(Score):
 class Cosine(Score):
     """score(q, k) = β cos(q, k): content-based addressing (Graves 2014).
 
-    The sharpness β is given, 1 for the plain cosine, or learned where it is None. Graves' controller computes a new β
-    at each step; here one number serves all steps.
+    The sharpness β is a constant, 1 for the plain cosine, or one learned parameter if None. Graves' controller computes
+    β at each step.
     """
 
     def __init__(self, query_size: int, key_size: int, sharpness: float | None = None) -> None:
@@ -156,7 +156,7 @@ class Cosine(Score):
                 f"the cosine score needs queries and keys of one size, not {query_size} and {key_size}: "
                 'choose "general" or "additive", or make the sizes equal.'
             )
-        # A cosine lies in [-1, 1], which alone can hardly prefer one word of many; training starts sharper.
+        # A cosine in [-1, 1] gives a flat softmax over many words; training starts with a sharper one.
         self.sharpness = sharpness
         self.log_sharpness = nn.Parameter(torch.tensor(math.log(FIRST_SHARPNESS))) if sharpness is None else None
 
@@ -179,7 +179,7 @@ def make_score(
     max_positions: int,
     sharpness: float | None = None,
 ) -> Score:
-    """The score of a recipe; `size` is the additive score's, `max_positions` location's, `sharpness` cosine's."""
+    """The score of a recipe; `size` is for additive, `max_positions` for location, `sharpness` for cosine."""
     match name:
         case "dot":
             return Dot(query_size, key_size)

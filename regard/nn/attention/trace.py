@@ -1,4 +1,4 @@
-"""What attention records when it is asked to: weights by kind, and the arithmetic of one step."""
+"""Records of attention: weights by kind, and the trace of one step."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ Attention = Mapping[Kind, Tensor]
 
 @dataclass(frozen=True)
 class Trace:
-    """The arithmetic of one attention at one step, for looking at it; rows as in `Step`."""
+    """Query, scores, weights and context of one attention at one step; rows as in `Step`."""
 
     kind: Kind
     layer: int
     head: int
     query: Tensor  # (N, Dq)
-    scores: Tensor  # (N, S), -inf where nothing may be attended to
+    scores: Tensor  # (N, S), -inf where masked
     weights: Tensor  # (N, S)
     weighted_values: Tensor  # (N, S, Dv)
     context: Tensor  # (N, Dv)
     centre: Tensor | None = None  # (N,) p_t of local attention, counted from 1
     window: Tensor | None = None  # (N, S) True inside the local window
-    gaussian: Tensor | None = None  # (N, S) what local-p multiplies the weights by
+    gaussian: Tensor | None = None  # (N, S) Gaussian factor of local-p

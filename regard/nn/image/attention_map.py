@@ -1,7 +1,7 @@
-"""What an attention module did to a feature map; kept when somebody looks.
+"""Records of image attention modules.
 
-Every module of `nn/image` has two doors with the same numbers: `module(features)` gives the features that go on,
-and `module.look(features)` gives them with the weights that made them.
+Every module of `nn/image` has two entry points with the same result: `module(features)` returns the output features,
+`module.look(features)` returns them with the attention weights.
 """
 
 from __future__ import annotations
@@ -14,36 +14,36 @@ from torch import Tensor, nn
 
 @dataclass(frozen=True)
 class Gates:
-    """A module that weighs every number of the map: BAM, CBAM, squeeze-and-excitation."""
+    """Record of a gating module (BAM, CBAM, squeeze-and-excitation): a weight for every element of the map."""
 
     before: Tensor  # (B, C, H, W)
     after: Tensor  # (B, C, H, W)
-    weights: Tensor  # (B, C, H, W) what each number was weighed by
-    channel: Tensor | None = None  # (B, C) the channels' part in it
-    spatial: Tensor | None = None  # (B, H, W) the places' part in it
+    weights: Tensor  # (B, C, H, W)
+    channel: Tensor | None = None  # (B, C) channel attention
+    spatial: Tensor | None = None  # (B, H, W) spatial attention
 
 
 @dataclass(frozen=True)
 class Cells:
-    """A module in which every cell of the map looks at all cells; cells are numbered row by row."""
+    """Record of self-attention over the cells of a map, numbered row by row."""
 
     before: Tensor  # (B, C, H, W)
     after: Tensor  # (B, C, H, W)
     weights: Tensor  # (B, heads, T, S), each row sums to 1
     grid: tuple[int, int]  # H, W
-    class_token: bool = False  # whether position 0 is no cell but the class token, so that T = S = 1 + H·W
+    class_token: bool = False  # whether position 0 is the class token; then T = S = 1 + H·W
 
 
 Seen = Gates | Cells
 
 
 class AttentionModule(nn.Module, ABC):
-    """Features (B, C, H, W) to features of the same shape, for any place in a network."""
+    """An attention module: features (B, C, H, W) to features of the same shape."""
 
     @abstractmethod
     def look(self, features: Tensor) -> Seen:
-        """The features that go on, with the weights that made them."""
+        """Output features with the attention weights."""
 
     def forward(self, features: Tensor) -> Tensor:
-        """The features that go on."""
+        """Output features."""
         return self.look(features).after

@@ -6,17 +6,17 @@
     M_s(F) = BN(f₃ δ(f₂ δ(f₁ δ(f₀ F))))   1x1 to C/r channels, two 3x3 with         (eq. 4)
                                           dilation d, 1x1 to a single channel
 
-What the paper leaves silent, and what we chose:
+Choices where the paper is silent:
 
-* δ: equations 3 and 4 print no activation. We put a ReLU after each hidden layer, since layers without one between
-  them would be a single linear layer, and the paper calls the channel branch a multi-layer perceptron.
-* All convolutions have a bias, as the perceptron does.
-* The hidden layers have at least `min_hidden` channels, 6 by default, also where C/r is less; in ResNet 50, C/r is
-  16 to 64. A single hidden channel with a ReLU is often 0 everywhere, and M_s then a constant: with C = r = 16 so it
-  was in more than a third of 300 fresh networks, with 4 channels in one, with 6 in none.
+* δ: equations 3 and 4 print no activation. We put a ReLU after each hidden layer: without it the layers collapse into
+  one linear layer, and the paper calls the channel branch a multi-layer perceptron.
+* All convolutions have a bias, like the perceptron.
+* The hidden layers have at least `min_hidden` channels, 6 by default, even if C/r is smaller (in ResNet 50, C/r is 16
+  to 64). A single hidden channel with a ReLU is often dead, and M_s then constant: with C = r = 16 in more than a third
+  of 300 random initialisations; with 4 channels in one, with 6 in none.
 
-`variant = "released"` is the authors' later code: BN and ReLU after each hidden layer, none at the end of a branch,
-and M(F) = σ(M_c(F) · M_s(F)), the *product*.
+`variant = "released"` follows the authors' later code: BN and ReLU after each hidden layer, none at the end of a
+branch, and M(F) = σ(M_c(F) · M_s(F)), the *product*.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ Variant = Literal["paper", "released"]
 
 
 class BAM(AttentionModule):
-    """Which channels and which places matter, at a bottleneck of a network: `BAM(channels=64)`."""
+    """Channel and spatial attention in parallel, for a bottleneck of a network: `BAM(channels=64)`."""
 
     def __init__(
         self, channels: int, reduction: int = 16, dilation: int = 4, variant: Variant = "paper", min_hidden: int = 6
@@ -73,5 +73,5 @@ class BAM(AttentionModule):
 
 
 def _between(norm: nn.Module, released: bool) -> list[nn.Module]:
-    """What stands after a hidden layer."""
+    """Normalisation and activation after a hidden layer."""
     return [norm, nn.ReLU()] if released else [nn.ReLU()]

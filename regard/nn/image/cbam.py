@@ -1,11 +1,11 @@
-"""Woo et al. 2018: *CBAM: convolutional block attention module*, the successor of BAM: channels first, then places.
+"""Woo et al. 2018: *CBAM: convolutional block attention module*, the successor of BAM: channel, then spatial attention.
 
     F'      = M_c(F) ⊗ F,     F'' = M_s(F') ⊗ F'                                               (eq. 1)
     M_c(F)  = σ(W₁ δ(W₀ AvgPool(F)) + W₁ δ(W₀ MaxPool(F))),   δ ReLU, W₀ has C/r rows          (eq. 2)
     M_s(F') = σ(f([mean over channels of F'; maximum over channels of F'])),   f a 7x7 convolution   (eq. 3)
 
-Departures from the paper: the perceptron has biases, as in the authors' code, and so has f; their code also puts a
-batch normalisation after f, which the paper does not have. Where C < r, one hidden channel remains.
+Departures from the paper: the perceptron and f have biases, as in the authors' code. Their code also has a batch
+normalisation after f; the paper and we do not. If C < r, there is one hidden channel.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from regard.nn.image.attention_map import AttentionModule, Gates
 
 
 class CBAM(AttentionModule):
-    """Which channels matter, and then which places: `CBAM(channels=64)`."""
+    """Channel attention, then spatial attention: `CBAM(channels=64)`."""
 
     def __init__(self, channels: int, reduction: int = 16, kernel_size: int = 7) -> None:
         super().__init__()

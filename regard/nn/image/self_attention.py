@@ -1,15 +1,13 @@
-"""Zhang et al. 2019: *Self-attention generative adversarial networks* (SAGAN): every cell of a map looks at all cells.
+"""Zhang et al. 2019: *Self-attention generative adversarial networks* (SAGAN): self-attention over the cells of a map.
 
-    s_ij = f(xᵢ)ᵀ g(xⱼ),   β_ji = exp(s_ij) / Σᵢ exp(s_ij)      how much cell j looks at cell i    (eq. 1)
+    s_ij = f(xᵢ)ᵀ g(xⱼ),   β_ji = exp(s_ij) / Σᵢ exp(s_ij)      weight of cell i for the query j   (eq. 1)
     oⱼ = v(Σᵢ β_ji h(xᵢ))                                                                       (eq. 2)
     yⱼ = γ oⱼ + xⱼ,   γ starts at 0                                                             (eq. 3)
 
-f, g and h are 1x1 convolutions to C/8 channels, v one back to C; none has a bias, and the dot product is not scaled.
-In the words of `nn/attention`: g gives the query, f the keys, h the values. Since γ = 0 at first, the module begins
-as the identity and learns to look.
+f, g and h are 1x1 convolutions to C/8 channels, v one back to C, all without bias; the dot product is not scaled.
+g gives the queries, f the keys, h the values. With the initial γ = 0 the module is the identity.
 
-Departures from the paper: the weights are not spectrally normalised, which tames the training of GANs. Where C < 8, one
-channel remains.
+Departures from the paper: no spectral normalisation, which stabilises GAN training. If C < 8, there is one channel.
 """
 
 from __future__ import annotations
@@ -22,7 +20,7 @@ from regard.nn.image.attention_map import AttentionModule, Cells
 
 
 class SelfAttention2d(AttentionModule):
-    """Query, key and value over the cells of a feature map: `SelfAttention2d(channels=64)`."""
+    """Self-attention over the cells of a feature map: `SelfAttention2d(channels=64)`."""
 
     def __init__(self, channels: int, reduction: int = 8) -> None:
         super().__init__()

@@ -1,8 +1,8 @@
-"""Hu et al. 2018: *Squeeze-and-excitation networks*: a weight for each channel, and none for places.
+"""Hu et al. 2018: *Squeeze-and-excitation networks*: channel attention only.
 
-    z_c = mean over places of u_c,     s = σ(W₂ δ(W₁ z)),     x̃_c = s_c u_c                    (eq. 2 to 4)
+    z_c = mean over cells of u_c,      s = σ(W₂ δ(W₁ z)),     x̃_c = s_c u_c                    (eq. 2 to 4)
 
-δ is ReLU, W₁ has C/r rows. Departures from the paper: both layers have biases. Where C < r, one hidden channel remains.
+δ is ReLU, W₁ has C/r rows. Departures from the paper: both layers have biases. If C < r, there is one hidden channel.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from regard.nn.image.attention_map import AttentionModule, Gates
 
 
 class SqueezeExcitation(AttentionModule):
-    """Which channels matter: `SqueezeExcitation(channels=64)`."""
+    """Channel attention: `SqueezeExcitation(channels=64)`."""
 
     def __init__(self, channels: int, reduction: int = 16) -> None:
         super().__init__()
