@@ -1,68 +1,141 @@
 """HTML on its way through a model: the text between the tags is translated, the tags stay.
 
-What stands between two tags of blocks is translated sentence by sentence; `inline.py` puts inline tags into them.
+Tags of blocks separate runs of text with inline tags. A sentence is translated once, without its tags.
 """
 
 from __future__ import annotations
 
 import html
-from collections.abc import Iterator
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 
-from regard.serve.inline import INLINE, MarkedPart, escaped, plain_text, read_run
-from regard.serve.sentences import Document, Links, Part, around_placeholders, split_line, split_text, stripped
+from regard.serve.inline import INLINE, INLINE_KEPT, INLINE_VOID, Kept, Run, read_run
+from regard.serve.placing import Placing, placed
+from regard.serve.sentences import Document, Part, split_line, split_text
 from regard.serve.tags import Tag, read_tags
 
-_KEPT_ELEMENTS = frozenset({"script", "style", "code", "kbd", "samp", "var", "textarea", "svg", "math"})
+_KEPT_ELEMENTS = INLINE_KEPT | {"script", "style", "textarea"}
+
+# beyond any character; `html.unescape` would raise for thousands of digits
+_HUGE_REFERENCE = re.compile(r"&#(?:[1-9][0-9]{8,}+|[xX][1-9a-fA-F][0-9a-fA-F]{8,}+);?|&#[xX]?0{8,}+[0-9a-fA-F]*+;?")
 
 
+@dataclass
 class HtmlDocument(Document):
     """An HTML text; translations are escaped on their way back into it."""
+
+    runs: dict[int, tuple[int, Run]] = field(default_factory=dict)  # by their first part: the end, and the run
 
     @classmethod
     def of(cls, text: str) -> HtmlDocument:
         """The document of an HTML text."""
-        return cls(list(_parts(text)))
+        document = cls([])
+        reader = _Reader(document)
+        for item in read_tags(text):
+            reader.read(item)
+        reader.finish()
+        return document
+
+    def keep(self, markup: str) -> None:
+        """Add markup that is not translated."""
+        self.parts.append(Part(markup, False))
+
+    def add_run(self, items: Sequence[str | Tag | Kept], *, preformatted: bool) -> None:
+        """Add text with inline tags; line breaks count if it is preformatted."""
+        plain = [plain_text(item) if isinstance(item, str) else item for item in items]
+        run = read_run(plain, preformatted=preformatted)
+        parts = split_text(run.text) if preformatted else split_line(run.text)
+        if any(part.translate for part in parts):
+            self.runs[len(self.parts)] = len(self.parts) + len(parts), run
+            self.parts += parts
+        else:
+            self.parts += [Part(item if isinstance(item, str) else item.text, False) for item in items]
 
     @property
     def needs_links(self) -> bool:
         """Whether elements are to be placed by what words looked at."""
-        return any(isinstance(part, MarkedPart) for part in self.parts)
+        return any(run.has_elements for _, run in self.runs.values())
 
-    def shown(self, part: Part, translation: str, links: Links) -> str | None:
-        """A translation with its <, > and & escaped, and the inline elements of the sentence in it."""
-        if isinstance(part, MarkedPart):
-            return part.placed(translation, links)
-        return html.escape(translation, quote=False)
-
-    def apart(self, part: Part) -> list[Part]:
-        """The sentence cut around its placeholders and its inline tags."""
-        return part.pieces() if isinstance(part, MarkedPart) else escaped(around_placeholders(part.text))
-
-
-def _parts(text: str) -> Iterator[Part]:
-    kept, depth, preformatted = "", 0, 0  # the element that is kept whole, and how often it stands in itself
-    run: list[str | Tag] = []  # text and inline tags, as they follow each other
-    for item in read_tags(text):
-        if isinstance(item, str):
-            if depth or preformatted:
-                yield from _text_parts(item, keep=depth > 0, by_lines=preformatted > 0)
+    def text(self, choice: int = 0) -> str:
+        """The whole text, with the inline elements in the translations."""
+        out: list[str] = []
+        place = 0
+        while place < len(self.parts):
+            end, run = self.runs.get(place, (place + 1, None))
+            if run is None:
+                out.append(self.parts[place].text)
             else:
-                run.append(item)
-            continue
-        keeps = not item.is_end and not item.is_closed and _is_kept(item)
-        if not depth and not preformatted and item.name in INLINE and not keeps and not item.is_closed:
-            run.append(item)
-            continue
-        yield from _run_parts(run)
-        run = []
-        yield Part(item.text, False)
-        if item.name == "pre":
-            preformatted = max(0, preformatted + (-1 if item.is_end else 1))
-        if depth and item.name == kept and not item.is_closed:
-            depth += -1 if item.is_end else 1
-        elif not depth and keeps:
-            kept, depth = item.name, 1
-    yield from _run_parts(run)
+                parts = [(part.text, part.translate) for part in self.parts[place:end]]
+                said = [self.said(number, choice) for number in range(place, end)]
+                out.append(placed(run, Placing(parts, said), escape))
+            place = end
+        return "".join(out)
+
+
+def escape(text: str) -> str:
+    """The text as HTML."""
+    return html.escape(text, quote=False)
+
+
+def plain_text(source: str) -> str:
+    """The text that HTML without tags stands for."""
+    return html.unescape(_HUGE_REFERENCE.sub("\ufffd", source))
+
+
+class _Reader:
+    """Reads tags and text into the runs of a document."""
+
+    def __init__(self, document: HtmlDocument) -> None:
+        self._document = document
+        self._run: list[str | Tag | Kept] = []
+        self._preformatted = 0  # how deep in <pre>
+        self._kept, self._depth = "", 0  # the element that is kept whole, and how often it stands in itself
+        self._held: list[str] = []  # of it
+
+    def read(self, item: str | Tag) -> None:
+        """Read what comes next."""
+        if self._depth:
+            self._hold(item)
+        elif isinstance(item, str):
+            self._run.append(item)
+        elif not item.is_end and not item.is_closed and _is_kept(item):
+            self._kept, self._depth = item.name, 1
+            self._held.append(item.text)
+        elif item.name in INLINE and not item.is_closed:
+            self._run.append(item)
+        elif not item.name or item.name in INLINE or item.name in INLINE_VOID:
+            self._run.append(Kept(item.text, is_seen=item.name == "img"))
+        else:
+            self._end_run()
+            self._document.keep(item.text)
+            if item.name == "pre":
+                self._preformatted = max(0, self._preformatted + (-1 if item.is_end else 1))
+
+    def finish(self) -> None:
+        """The source has ended."""
+        self._end_run()
+        if self._held:  # never closed
+            self._document.keep("".join(self._held))
+
+    def _hold(self, item: str | Tag) -> None:
+        self._held.append(item if isinstance(item, str) else item.text)
+        if isinstance(item, Tag) and item.name == self._kept and not item.is_closed:
+            self._depth += -1 if item.is_end else 1
+        if self._depth:
+            return
+        markup = "".join(self._held)
+        self._held.clear()
+        if self._kept in INLINE or self._kept in INLINE_KEPT:
+            self._run.append(Kept(markup))
+        else:
+            self._end_run()
+            self._document.keep(markup)
+
+    def _end_run(self) -> None:
+        if self._run:
+            self._document.add_run(self._run, preformatted=self._preformatted > 0)
+        self._run = []
 
 
 def _is_kept(tag: Tag) -> bool:
@@ -72,34 +145,3 @@ def _is_kept(tag: Tag) -> bool:
         or tag.attributes.get("translate", "").strip().lower() == "no"
         or "notranslate" in tag.attributes.get("class", "").lower().split()
     )
-
-
-def _run_parts(run: list[str | Tag]) -> Iterator[Part]:
-    """Text with inline tags: whole sentences if that can be, else what stands between the tags."""
-    if any(isinstance(item, Tag) for item in run):
-        joined = "".join(item if isinstance(item, str) else item.text for item in run)
-        before, _, after = stripped(joined)
-        parts = read_run(run)
-        if parts is not None:
-            yield from (part for part in (Part(before, False), *parts, Part(after, False)) if part.text)
-            return
-    for item in run:
-        if isinstance(item, str):
-            yield from _text_parts(item, keep=False, by_lines=False)
-        else:
-            yield Part(item.text, False)
-
-
-def _text_parts(text: str, *, keep: bool, by_lines: bool) -> Iterator[Part]:
-    """The text between two tags; outside <pre> a line break is but a space."""
-    if keep or not text.strip():
-        if text:
-            yield Part(text, False)
-        return
-    plain = plain_text(text)
-    if by_lines:
-        parts = split_text(plain)
-    else:
-        before, bare, after = stripped(plain)
-        parts = [Part(before, False), *split_line(" ".join(bare.split())), Part(after, False)]
-    yield from (part for part in escaped(parts) if part.text)

@@ -10,6 +10,7 @@ document.text()                    the whole again
 from __future__ import annotations
 
 import re
+from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from collections.abc import Set as AbstractSet
@@ -32,6 +33,7 @@ _END = re.compile(
 _MARKS = frozenset(",;:.!?…，、；：。！？)]»”’")
 _CLAUSE_END = re.compile(r"[,;:，、；：]\s*")
 _SPACES = re.compile(r"\s+")
+_WORD = re.compile(r"\S+")
 
 # every repetition is bounded, or cannot start again within itself: the search is linear
 PLACEHOLDER = re.compile(
@@ -161,12 +163,36 @@ def keeps_placeholders(sentence: str, translation: str) -> bool:
     return all(translation.count(each) == count for each, count in wanted.items())
 
 
+@dataclass(frozen=True)
+class Said:
+    """A translation of a sentence, with the links between the words of both."""
+
+    text: str
+    links: Links = frozenset()
+
+
+def joined(pairs: Sequence[tuple[str, str]]) -> Said:
+    """The translation of a sentence that was translated piece by piece; words of a piece are linked to its ends."""
+    source, target = "".join(each for each, _ in pairs), "".join(each for _, each in pairs)
+    words, others = [found.end() for found in _WORD.finditer(source)], [found.end() for found in _WORD.finditer(target)]
+    links: set[tuple[int, int]] = set()
+    start = target_start = 0
+    for each, other in pairs:
+        end, target_end = start + len(each.rstrip()), target_start + len(other.rstrip())
+        if each.strip() and other.strip():  # the words that a piece has some character of
+            first, last = bisect_right(words, start), bisect_left(words, end)
+            ends = {bisect_right(others, target_start), bisect_left(others, target_end)}
+            links.update((word, end) for word in range(first, last + 1) for end in ends)
+        start, target_start = start + len(each), target_start + len(other)
+    return Said(target, links)
+
+
 @dataclass
 class Document:
     """A text on its way through the model; one translation of a sentence is a list, the best first."""
 
     parts: list[Part]
-    _translations: dict[int, list[str]] = field(default_factory=dict)  # by place of the part, as they are shown
+    _said: dict[int, list[Said]] = field(default_factory=dict)  # by place of the part
     _cut: dict[int, list[Part]] = field(default_factory=dict)  # sentences that are translated around placeholders
 
     @classmethod
@@ -194,36 +220,28 @@ class Document:
         known = links or [[nothing] * len(found) for found in translations]
         for place, found, linked in zip(places, translations, known, strict=True):
             part = self.parts[place]
-            whole = [pair for pair in zip(found, linked, strict=True) if keeps_placeholders(part.text, pair[0])]
-            shown = [text for each in whole if (text := self.shown(part, *each)) is not None]
-            if shown:
-                self._translations[place] = shown
+            said = [Said(*pair) for pair in zip(found, linked, strict=True) if keeps_placeholders(part.text, pair[0])]
+            if said:
+                self._said[place] = said
             else:
-                self._cut[place] = self.apart(part)
+                self._cut[place] = around_placeholders(part.text)
         return [part.text for parts in self._cut.values() for part in parts if part.translate]
 
     def accept_parts(self, translations: Sequence[list[str]]) -> None:
         """Take the translations of the lines that `accept` gave."""
         stream = iter(translations)
         for place, parts in self._cut.items():
-            said = (self.shown(part, next(stream)[0], frozenset()) if part.translate else part.text for part in parts)
-            self._translations[place] = ["".join(text or "" for text in said)]
+            pairs = [(part.text, next(stream)[0] if part.translate else part.text) for part in parts]
+            self._said[place] = [joined(pairs)]
+
+    def said(self, place: int, choice: int = 0) -> Said:
+        """The translation of a part, or the part itself; `choice` 1 is the second one, if there is one."""
+        found = self._said.get(place)
+        return Said(self.parts[place].text) if found is None else found[min(choice, len(found) - 1)]
 
     def text(self, choice: int = 0) -> str:
         """The whole text; `choice` 1 takes the second translation of each sentence that has one, and so on."""
-        out = []
-        for place, part in enumerate(self.parts):
-            found = self._translations.get(place)
-            out.append(part.text if found is None else found[min(choice, len(found) - 1)])
-        return "".join(out)
-
-    def shown(self, part: Part, translation: str, links: Links) -> str | None:
-        """A translation as it stands in the document; None where it cannot."""
-        return translation
-
-    def apart(self, part: Part) -> list[Part]:
-        """The sentence cut around what must stay in it."""
-        return around_placeholders(part.text)
+        return "".join(self.said(place, choice).text for place in range(len(self.parts)))
 
     def alternatives(self, count: int) -> list[str]:
         """At most so many further translations, all different."""

@@ -9,9 +9,8 @@ from functools import partial
 
 import pytest
 
-from regard.serve.inline import plain_text
 from regard.serve.languages import parse_pair
-from regard.serve.markup import HtmlDocument
+from regard.serve.markup import HtmlDocument, plain_text
 from regard.serve.sentences import (
     LONGEST_SENTENCE,
     Document,
