@@ -31,7 +31,7 @@ def main(folder: Path) -> None:
     for name in MODELS:
         train(folder, name)
     if not holds_model(folder / CAPTIONER):
-        command = ["regard", "vision", "train", "captioner", "--out", str(folder / CAPTIONER)]
+        command = ["regard", "train", "captioner", "--train", "toy:scenes", "--out", str(folder / CAPTIONER)]
         subprocess.run([sys.executable, "-m", *command], check=True)
     with serving(folder) as address, sync_playwright() as engine:
         browser = engine.chromium.launch(executable_path=shutil.which("chromium"))

@@ -6,7 +6,6 @@ The convention for a command `name` (the example is `steps`):
 * the file holds a function `name`, whose parameters are typed in typer's manner:
   `query: Annotated[str, typer.Option(help="...")] = "10,5,10"`. The first paragraph of its docstring is the
   first thing that `regard name --help` shows;
-* a command with commands of its own (the example is `vision`) is a typer.Typer of that name instead of a function;
 * the file and the function of `import`, a word that Python keeps for itself, are `import_`;
 * only the file of the command that was asked for is imported, and it imports torch, tokenizers and matplotlib
   inside its functions, so that `regard name --help` stays quick too;
@@ -37,12 +36,12 @@ COMMANDS = {
     "quickstart": "Train, translate, score and look, in four minutes, with nothing to download.",
     "train": "Train a model from a recipe, or go on with one.",
     "translate": "Translate lines from stdin or files.",
-    "evaluate": "BLEU, chrF, TER and alignment error rate of a model.",
+    "evaluate": "BLEU, chrF, TER, alignment error rate; accuracy of a classifier.",
     "score": "Log-probability and perplexity of given pairs.",
     "align": "Word links of a text and its translation, without a model.",
     "shortlist": "Let a model translate quicker by scoring likely pieces only.",
-    "look": "Draw the attention of a sentence.",
-    "vision": "Attention over images: train, evaluate, look, compare.",
+    "look": "Draw the attention of a sentence or an image.",
+    "compare": "Train image classifiers with and without attention, and compare them.",
     "serve": "Serve models: a page that looks inside them, and LibreTranslate's API.",
     "steps": "The five steps of attention, number by number.",
     "diagram": "Draw a model, unrolled over a short sentence.",
@@ -107,11 +106,7 @@ def build_app(wanted: str | None) -> typer.Typer:
     )
     app.callback(invoke_without_command=True)(_root)
     for name, line in COMMANDS.items():
-        command = load_command(name) if name == wanted else _not_loaded
-        if isinstance(command, typer.Typer):
-            app.add_typer(command, name=name, short_help=line)
-        else:
-            app.command(name, short_help=line)(command)
+        app.command(name, short_help=line)(load_command(name) if name == wanted else _not_loaded)
     return app
 
 
@@ -146,11 +141,11 @@ def _command_word(arguments: Sequence[str]) -> str | None:
     return next((word for word in arguments if not word.startswith("-")), None)
 
 
-def load_command(name: str) -> Callable[..., None] | typer.Typer:
-    """The function of a command, or the commands that it has of its own."""
+def load_command(name: str) -> Callable[..., None]:
+    """The function of a command."""
     spelling = f"{name}_" if iskeyword(name) else name
     module = import_module(f"regard.cli.{SHARED_FILES.get(name, spelling)}")
-    command: Callable[..., None] | typer.Typer = getattr(module, spelling)
+    command: Callable[..., None] = getattr(module, spelling)
     return command
 
 

@@ -53,11 +53,12 @@ def diagram(
 
 def _recipe_of(name: str) -> "Recipe":
     """The recipe of a name, a file or a model folder; reading a folder's config needs no torch."""
-    from regard.config.recipes import check_recipe, load_recipe
+    from regard.config.recipes import check_recipe, load_recipe_as
+    from regard.config.settings import Recipe
 
     folder = Path(name)
     if not folder.is_dir():
-        return load_recipe(name)
+        return load_recipe_as(Recipe, name)
     try:
         table = json.loads((folder / "config.json").read_text("utf-8"))
         about = table.pop("regard")

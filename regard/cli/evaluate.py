@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 import shutil
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from regard.cli.options import only_options, reads_images
 from regard.cli.progress import bar_on_stderr
 from regard.errors import ConfigError
 
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
     from regard.evaluation.test_set import TestSet
     from regard.inference.translator import Translator
 
+IMAGE_SPLIT = "test"
+IMAGE_OPTIONS = ("model", "data", "split", "output_format", "device", "threads")
 WIDEST = 100
 
 
@@ -32,6 +35,7 @@ class OutputFormat(StrEnum):
 
 
 def evaluate(
+    context: typer.Context,
     model: Annotated[
         Path | None,
         typer.Argument(help="A model folder; with --hypotheses it may be left out.", show_default=False),
@@ -49,7 +53,20 @@ def evaluate(
     toy: Annotated[
         str | None, typer.Option(help="An embedded corpus with gold links instead of files: phrases:en-fr.")
     ] = None,
-    split: Annotated[str | None, typer.Option(help="With --toy: test, structures, long or valid [test].")] = None,
+    data: Annotated[
+        str | None,
+        typer.Option(
+            help="Test images. Classifier: a folder of IDX files, a folder of images for each class, or toy:two-ears. "
+            "Captioner: a TSV of file names and captions, or toy:scenes [the scenes it learned from]."
+        ),
+    ] = None,
+    split: Annotated[
+        str | None,
+        typer.Option(
+            help="With --toy: test, structures, long or valid. With --data: train, valid or test (toy:scenes: also "
+            "unseen) [test]."
+        ),
+    ] = None,
     count: Annotated[int | None, typer.Option(help="With --toy: so many sentences [500].", min=1)] = None,
     hypotheses: Annotated[Path | None, typer.Option(help="Score these translations instead of translating.")] = None,
     beam: Annotated[int | None, typer.Option(help="Hypotheses kept at each step [the recipe's].")] = None,
@@ -80,13 +97,23 @@ def evaluate(
 ) -> None:
     """Say how good a model is: BLEU, chrF and TER with their signatures, BLEU by length, alignment error rate.
 
+    Of a classifier: accuracy, by class. Of a captioner: BLEU and, on toy:scenes, true captions and pointing accuracy.
+
     Word links come from attention while the model is made to say the reference, read in two ways: by the weights
     that predicted a word, and by those of the step that reads it.
 
     Example: regard evaluate models/de-en --source test.de --reference test.en --gold-alignments test.talp
 
     Example: regard evaluate models/en-fr --toy phrases:en-fr --split long --plot by-length.png
+
+    Example: regard evaluate models/fashion --data /usr/share/datasets/fashion-mnist
     """
+    if model is not None and reads_images(model):
+        only_options(context, IMAGE_OPTIONS, f"{model} reads images, and this is for text")
+        _evaluate_images(model, data, split or IMAGE_SPLIT, output_format, device, threads)
+        return
+    if data is not None:
+        raise ConfigError("--data: names images, for a captioner or a classifier: give --source, or --toy.")
     from regard.data.text.overlap import load_fingerprint
     from regard.evaluation import report as library
 
@@ -119,6 +146,43 @@ def evaluate(
         )
     _write(report, plot, output)  # first, so that a closed pipe loses nothing
     _show(report, test, model, output_format, tokenize)
+
+
+# --- images -------------------------------------------------------------------------------------------------------
+
+
+def _evaluate_images(
+    folder: Path, data: str | None, split: str, output_format: OutputFormat, device: str, threads: int | None
+) -> None:
+    from regard.inference.captioner import Captioner
+    from regard.inference.captioner_evaluation import evaluate_captioner
+    from regard.inference.classifier import Classifier
+    from regard.inference.load import load
+    from regard.process import tune_process
+
+    tune_process(threads)
+    model = load(folder, device)
+    if isinstance(model, Captioner):
+        result = evaluate_captioner(model, data, split)
+    else:
+        assert isinstance(model, Classifier)
+        if data is None:
+            raise ConfigError("no images were given: name them with --data.")
+        result = model.evaluate(model.labelled_images(data, split)).to_dict()
+    lines = [json.dumps(result, ensure_ascii=False)] if output_format is OutputFormat.json else _figures(result)
+    typer.echo("\n".join(lines))
+
+
+def _figures(result: Mapping[str, Any], indent: str = "") -> list[str]:
+    """Names and values, tables indented under their name; lists of numbers are left to JSON."""
+    lines: list[str] = []
+    for name, value in result.items():
+        if isinstance(value, Mapping):
+            lines += [f"{indent}{name}", *_figures(value, indent + "  ")]
+        elif not isinstance(value, list):
+            shown = f"{value:.4f}" if isinstance(value, float) else f"{value:,}" if isinstance(value, int) else value
+            lines.append(f"{indent}{name:<24} {shown}")
+    return lines
 
 
 # --- the test set -------------------------------------------------------------------------------------------------

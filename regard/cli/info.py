@@ -9,11 +9,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from regard.cli.options import reads_images
 from regard.errors import ConfigError
 
 if TYPE_CHECKING:
     from torch import Tensor
 
+    from regard.config.settings import AnyRecipe
     from regard.models.contract import Model
     from regard.storage.folder import Folder
 
@@ -38,9 +40,9 @@ def info(
         OutputFormat.text
     ),
 ) -> None:
-    """Say what a model folder holds: architecture, parameters, vocabularies, data, scores, settings, files.
+    """Say what a model folder holds: architecture, parameters, vocabularies or classes, data, scores, settings, files.
 
-    Everything that translating needs is read and checked: of a damaged folder one line names the file.
+    Everything that the model needs is read and checked: of a damaged folder one line names the file.
 
     With --machine: processor, instruction sets as advertised and as tried in a child process, threads, float32 GEMM
     rate, versions.
@@ -55,45 +57,77 @@ def info(
         found = describe_machine()
         typer.echo(json.dumps(found) if output_format is OutputFormat.json else machine_text(found))
         return
+    recipe, about = _images(model) if reads_images(model) else _translation(model)
+    typer.echo(json.dumps(about, ensure_ascii=False) if output_format is OutputFormat.json else _text(recipe, about))
+
+
+def _translation(path: Path) -> tuple[AnyRecipe, dict[str, Any]]:
+    """Everything that can be said of a folder that translates, ready for JSON."""
+    from regard.data.text.overlap import load_fingerprint
     from regard.storage.folder import read_folder
 
-    folder = read_folder(model)
-    about = describe(folder)
-    typer.echo(json.dumps(about, ensure_ascii=False) if output_format is OutputFormat.json else _text(folder, about))
-
-
-def describe(folder: Folder) -> dict[str, Any]:
-    """Everything that can be said of a folder, ready for JSON."""
-    from regard.data.text.overlap import load_fingerprint
-
+    folder = read_folder(path)
     weights = folder.weights()
     model = _checked_model(folder, weights)
     paths = None if model is None else model.paths()
-    fingerprint = load_fingerprint(folder.path)
-    settings = folder.recipe.model
-    files = sorted(path for path in folder.path.iterdir() if path.is_file())
-    training = [path for path in (folder.path / "training").rglob("*") if path.is_file()]
-    return {
-        "path": str(folder.path),
-        "version": folder.version,
-        "model": folder.model_class or settings.kind,
-        "title": None if folder.model_class else settings.title,
-        "paper": None if folder.model_class else settings.paper,
+    fingerprint = load_fingerprint(path)
+    about = _about(path, folder.recipe, folder.version, weights, folder.metrics) | {
         "paths": None if paths is None else paths._asdict(),
-        "parameters": sum(tensor.numel() for tensor in weights.values()),
-        "parameters_by_part": _by_part(weights),
-        "number_types": sorted({str(tensor.dtype).removeprefix("torch.") for tensor in weights.values()}),
         "tokenizer": folder.recipe.text.tokenizer,
         "joint": folder.source_tokenizer is folder.target_tokenizer,
         "source_vocabulary": folder.source_tokenizer.size,
         "target_vocabulary": folder.target_tokenizer.size,
-        "can_resume": (folder.path / "training").is_dir(),
         "training_sentences_known": None if fingerprint is None else len(fingerprint),
-        "metrics": folder.metrics,
-        "recipe": folder.recipe.model_dump(mode="json"),
-        "files": {path.name: path.stat().st_size for path in files},
-        "bytes": sum(path.stat().st_size for path in files),
-        "training_bytes": sum(path.stat().st_size for path in training),
+    }
+    if folder.model_class:
+        about |= {"model": folder.model_class, "title": None, "paper": None}
+    return folder.recipe, about
+
+
+def _images(path: Path) -> tuple[AnyRecipe, dict[str, Any]]:
+    """Everything that can be said of a folder that reads images."""
+    from regard.inference.captioner import Captioner
+    from regard.inference.classifier import Classifier
+    from regard.inference.load import load
+    from regard.storage.folder import WEIGHTS, read_table, read_tensors
+
+    version = str(read_table(path)[1].get("version", "?"))
+    model = load(path)
+    about: dict[str, Any]
+    if isinstance(model, Captioner):
+        settings = model.recipe.model
+        about = {
+            "input": [settings.image_channels, settings.image_size, settings.image_size],
+            "tokenizer": model.recipe.text.tokenizer,
+            "target_vocabulary": model.tokenizer.size,
+        }
+    else:
+        assert isinstance(model, Classifier)
+        about = {"input": list(model.shape), "classes": list(model.classes)}
+    return model.recipe, _about(path, model.recipe, version, read_tensors(path / WEIGHTS), model.metrics) | about
+
+
+def _about(
+    path: Path, recipe: AnyRecipe, version: str, weights: dict[str, Tensor], metrics: dict[str, Any]
+) -> dict[str, Any]:
+    """What can be said of any folder."""
+    files = sorted(file for file in path.iterdir() if file.is_file())
+    training = [file for file in (path / "training").rglob("*") if file.is_file()]
+    return {
+        "path": str(path),
+        "version": version,
+        "model": recipe.model.kind,
+        "title": recipe.model.title,
+        "paper": recipe.model.paper,
+        "parameters": sum(tensor.numel() for tensor in weights.values()),
+        "parameters_by_part": _by_part(weights),
+        "number_types": sorted({str(tensor.dtype).removeprefix("torch.") for tensor in weights.values()}),
+        "can_resume": (path / "training").is_dir(),
+        "metrics": metrics,
+        "recipe": recipe.model_dump(mode="json"),
+        "files": {file.name: file.stat().st_size for file in files},
+        "bytes": sum(file.stat().st_size for file in files),
+        "training_bytes": sum(file.stat().st_size for file in training),
     }
 
 
@@ -122,52 +156,68 @@ def _by_part(weights: dict[str, Tensor]) -> dict[str, int]:
     return parts
 
 
-def _text(folder: Folder, about: dict[str, Any]) -> str:
+def _text(recipe: AnyRecipe, about: dict[str, Any]) -> str:
     metrics = about["metrics"]
-    settings = {"model": about["recipe"]["model"], **_changed_settings(folder)}
+    settings = {"model": about["recipe"]["model"], **_changed_settings(recipe)}
     sections = {
         "parameters by part": {part: f"{number:,}" for part, number in about["parameters_by_part"].items()},
-        "text": _data(metrics.get("data")),
+        "data": _data(metrics.get("data")),
         "training and validation": _flat({name: value for name, value in metrics.items() if name not in SAID}),
         "settings of the model, and others that differ from the defaults": _flat(settings),
         "files": {name: _size(size) for name, size in about["files"].items()},
     }
-    lines = [str(folder.path), *_rows(_facts(folder, about))]
+    lines = [about["path"], *_rows(_facts(about))]
     for heading, rows in sections.items():
         if rows:
             lines += ["", heading, *_rows(rows)]
     return "\n".join(lines)
 
 
-def _unfinished(folder: Folder) -> dict[str, str]:
+def _unfinished(about: dict[str, Any]) -> dict[str, str]:
     """Of a model whose training goes on, or was broken off."""
-    if not folder.metrics.get("unfinished"):
+    if not about["metrics"].get("unfinished"):
         return {}
-    best = folder.metrics.get("best_update", "?")
-    return {"training": f"unfinished: the best model so far, of update {best} (`regard train --resume {folder.path}`)"}
+    best = about["metrics"].get("best_update", "?")
+    return {
+        "training": f"unfinished: the best model so far, of update {best} (`regard train --resume {about['path']}`)"
+    }
 
 
-def _facts(folder: Folder, about: dict[str, Any]) -> dict[str, str]:
+def _facts(about: dict[str, Any]) -> dict[str, str]:
     """What stands at the top."""
-    pieces = f"{about['tokenizer']} pieces" + (", shared" if about["joint"] else "")
     facts = {
         "model": about["model"],
-        "that is": "your own class" if folder.model_class else about["title"],
+        "that is": about["title"] or "your own class",
         "paper": about["paper"],
-        "recipe": folder.recipe.description,
-        **_unfinished(folder),
-        **_paths(about["paths"]),
+        "recipe": about["recipe"]["description"],
+        **_unfinished(about),
+        **_paths(about.get("paths")),
         "parameters": f"{about['parameters']:,} ({', '.join(about['number_types'])})",
-        "source vocabulary": f"{about['source_vocabulary']:,} {pieces}",
-        "target vocabulary": f"{about['target_vocabulary']:,} {pieces}",
-        "overlap check": _overlap(about["training_sentences_known"]),
+        **_input_and_output(about),
         "written by": f"Regard {about['version']}",
         "on disk": _size(about["bytes"]),
     }
     if about["can_resume"]:
         size = _size(about["training_bytes"])
-        facts["training state"] = f"{size} more: `regard train --resume {folder.path}` goes on"
+        facts["training state"] = f"{size} more: `regard train --resume {about['path']}` goes on"
     return {name: fact for name, fact in facts.items() if fact}
+
+
+def _input_and_output(about: dict[str, Any]) -> dict[str, str]:
+    """Vocabularies, image sizes, classes."""
+    facts: dict[str, str] = {}
+    if "input" in about:
+        channels, height, width = about["input"]
+        facts["images"] = f"{height} x {width} pixels, {'grey' if channels == 1 else 'colour'}"
+    for side in ("source", "target"):
+        if f"{side}_vocabulary" in about:
+            pieces = f"{about['tokenizer']} pieces" + (", shared" if about.get("joint") else "")
+            facts[f"{side} vocabulary"] = f"{about[f'{side}_vocabulary']:,} {pieces}"
+    if "classes" in about:
+        facts["classes"] = f"{len(about['classes'])}: {', '.join(about['classes'])}"
+    if "training_sentences_known" in about:
+        facts["overlap check"] = _overlap(about["training_sentences_known"])
+    return facts
 
 
 def _paths(paths: dict[str, str] | None) -> dict[str, str]:
@@ -186,22 +236,22 @@ def _overlap(known: int | None) -> str:
 
 
 def _data(data: object) -> dict[str, str]:
-    """The texts that training noted in metrics.json, a line each."""
+    """The data that training noted in metrics.json, a line for each split."""
     if not isinstance(data, dict):
         return {}
     lines = {}
     for split, part in data.items():
         noted = part if isinstance(part, dict) else {}
-        name = noted.get("text")
+        name = noted.get("text") or noted.get("data")
         counts = {key.replace("_", " "): value for key, value in noted.items() if isinstance(value, int)}
         facts = ", ".join(f"{key} {value:,}" for key, value in counts.items())
         lines[split] = f"{name}: {facts}" if name else facts
     return lines
 
 
-def _changed_settings(folder: Folder) -> dict[str, Any]:
-    changed = folder.recipe.model_dump(mode="json", exclude_defaults=True)
-    return {table: changed[table] for table in ("text", "training", "search") if changed.get(table)}
+def _changed_settings(recipe: AnyRecipe) -> dict[str, Any]:
+    changed = recipe.model_dump(mode="json", exclude_defaults=True)
+    return {table: changed[table] for table in ("text", "images", "training", "search") if changed.get(table)}
 
 
 def _flat(table: dict[str, Any], prefix: str = "") -> dict[str, str]:

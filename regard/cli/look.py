@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
+from regard.cli.options import reads_images
 from regard.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -13,10 +14,15 @@ if TYPE_CHECKING:
 
 
 def look(
+    context: typer.Context,
     model: Annotated[Path, typer.Argument(help="A model folder that `regard train` wrote.", show_default=False)],
     sentences: Annotated[
         list[str] | None,
-        typer.Argument(metavar="SENTENCE...", help="The sentence to translate, or several.", show_default=False),
+        typer.Argument(
+            metavar="SENTENCE...",
+            help="The sentence to translate, or several; for a captioner or classifier a PNG or JPEG file.",
+            show_default=False,
+        ),
     ] = None,
     output: Annotated[
         Path | None,
@@ -33,7 +39,9 @@ def look(
     ] = "text",
     reference: Annotated[
         list[str] | None,
-        typer.Option(help="Look at this translation, not the model's own; one a sentence.", show_default=False),
+        typer.Option(
+            help="Look at this translation or caption, not the model's own; one a sentence.", show_default=False
+        ),
     ] = None,
     prefix: Annotated[str | None, typer.Option(help="Let the translation begin so.", show_default=False)] = None,
     pieces: Annotated[bool, typer.Option("--pieces", help="Show the model's pieces instead of words.")] = False,
@@ -68,9 +76,10 @@ def look(
         Path | None,
         typer.Option(help="A font file with the glyphs of your languages.", show_default=False),
     ] = None,
+    fit: Annotated[bool, typer.Option("--fit", help="Stretch and recolour the image to a classifier's input.")] = False,
     device: Annotated[str, typer.Option(help="cpu, cuda, mps.")] = "cpu",
 ) -> None:
-    """Translate a sentence and draw which source words each word of the translation looked at.
+    """Draw the attention of a sentence while it is translated, or of an image while it is captioned or classified.
 
     \b
     regard look models/en-fr "the black cat sleeps ."
@@ -78,9 +87,18 @@ def look(
     regard look models/en-fr "the black cat sleeps ." --output steps.gif --steps 3
     regard look models/transformer "the black cat sleeps ." --layer 2 --output heads.pdf
     regard look models/en-fr --over-time --output strip.png
+    regard look models/scenes photo.png --output look.gif
+    regard look models/fashion shirt.png --output look.png
 
     A model without attention shows its one vector instead.
     """
+    if reads_images(model):
+        from regard.cli.look_image import look_image
+
+        look_image(context, model, sentences or [], output, form)
+        return
+    if fit:
+        raise ConfigError("--fit: is for classifiers: leave it out.")
     from regard.look.maps import Choice
     from regard.look.views.pictures import check_picture_path
     from regard.look.views.save import FORMATS

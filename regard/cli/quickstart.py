@@ -55,9 +55,11 @@ def _train(pair: str, out: Path, may_overwrite: bool, threads: int) -> "Translat
     import regard
 
     # The default folder is the quickstart's own, so it may be run again; a folder that was named is the user's.
-    return regard.train(
+    trained = regard.train(
         "quickstart", train=f"toy:phrases:{pair}:{TRAIN_PAIRS[pair]}", out=out, overwrite=may_overwrite, threads=threads
     )
+    assert isinstance(trained, regard.Translator)
+    return trained
 
 
 def _show_translations(test: "list[AlignedPair]", report: "Report") -> None:

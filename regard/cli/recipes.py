@@ -15,15 +15,15 @@ def models(
 
     Example: regard models bahdanau
     """
-    from regard.config.models import MODEL_SETTINGS
+    from regard.config.recipes import ARCHITECTURES
 
     if name is None:
-        rows = [(kind, settings.paper, settings.published) for kind, settings in MODEL_SETTINGS.items()]
+        rows = [(kind, settings.paper, settings.published) for kind, settings in ARCHITECTURES.items()]
         typer.echo(_columns([("model", "paper", "published"), *rows]))
-    elif name in MODEL_SETTINGS:
+    elif name in ARCHITECTURES:
         typer.echo(_settings(name))
     else:
-        raise ConfigError(f"there is no model '{name}': {did_you_mean(name, MODEL_SETTINGS)}")
+        raise ConfigError(f"there is no model '{name}': {did_you_mean(name, ARCHITECTURES)}")
 
 
 def recipes(
@@ -50,9 +50,9 @@ def recipes(
 
 def _settings(kind: str) -> str:
     """A model's title, paper and every setting with its default and its meaning."""
-    from regard.config.models import MODEL_SETTINGS
+    from regard.config.recipes import ARCHITECTURES
 
-    settings = MODEL_SETTINGS[kind]
+    settings = ARCHITECTURES[kind]
     lines = [f"{kind}: {settings.title}", f"{settings.paper}: {settings.published}", ""]
     fields = {name: field for name, field in settings.model_fields.items() if name != "kind"}
     width = max(len(name) for name in fields)
@@ -67,6 +67,8 @@ def _toml(value: object) -> str:
     """A setting's default as a recipe would write it."""
     if isinstance(value, bool):
         return "true" if value else "false"
+    if isinstance(value, tuple):
+        return f"[{', '.join(_toml(each) for each in value)}]"
     return f'"{value}"' if isinstance(value, str) else str(value)
 
 

@@ -1,4 +1,4 @@
-"""`regard train`: its options, and which file belongs to which of them."""
+"""`regard train`: its options, for every task."""
 
 from __future__ import annotations
 
@@ -7,15 +7,12 @@ from typing import Annotated
 
 import typer
 
-from regard.config.recipes import recipe_names
 from regard.errors import ConfigError
-
-ONE_FILE = (".tsv", ".tsv.gz")
 
 
 def train(
-    words: Annotated[
-        list[str] | None,
+    recipe: Annotated[
+        str | None,
         typer.Argument(
             metavar="RECIPE",
             help="A recipe's name (see `regard recipes`) or its .toml file; comes before the options.",
@@ -27,7 +24,9 @@ def train(
         typer.Option(
             "--train",
             metavar="SOURCE [TARGET]",
-            help="The text to learn from: two aligned files, one TSV file, or toy:NAME[:PAIR[:COUNT]].",
+            help="Training data. Text: two aligned files, one TSV file, or toy:NAME[:PAIR[:COUNT]]. Images for a "
+            "classifier: a folder of IDX files, a folder of images for each class, or toy:two-ears. Images for a "
+            "captioner: a TSV of file names and captions, a folder with train.tsv, or toy:scenes.",
             show_default=False,
         ),
     ] = None,
@@ -36,7 +35,7 @@ def train(
         typer.Option(
             "--valid",
             metavar="SOURCE [TARGET]",
-            help="The text to validate on, alike; without it, the corpus's own or a held-out share; or none.",
+            help="Validation data, in the same form; without it, the data's own or a held-out share; or none.",
             show_default=False,
         ),
     ] = None,
@@ -102,25 +101,28 @@ def train(
         ),
     ] = None,
 ) -> None:
-    """Train a model from a recipe, or go on with one.
+    """Train a model from a recipe, or resume a training. The recipe decides what is learned.
 
     \b
     regard train bahdanau --train corpus.de corpus.en --valid dev.de dev.en --out models/de-en
     regard train luong --train toy:phrases:en-fr --out models/toy --budget 3m
+    regard train bam --train /usr/share/datasets/fashion-mnist --out models/fashion
+    regard train captioner --train toy:scenes --out models/scenes
     regard train --resume models/de-en
     regard train --resume models/de-en --budget 2h
+
+    --from, --dry-run and --watch-sentence are for translation models.
 
     Ctrl-C saves and stops; --resume goes on exactly where it was, to the end that was set, or to the one you name. The
     best model so far is in the folder from the first validation on.
     """
-    recipe, train_files, valid_files = assign(
-        words or [], train or [], valid or [], needs_recipe=start_from is None and resume is None
-    )
+    train_data, valid_data = _data("--train", train or []), _data("--valid", valid or [])
     named = {"budget": budget, "epochs": epochs, "updates": updates, "seed": seed}
     overrides = [*(changes or []), *(f"training.{name}={value}" for name, value in named.items() if value is not None)]
-    train_text, valid_text = _text(train_files), _text(valid_files)
     if resume is not None:
-        _only_resume(recipe, train_files, valid_files, out, start_from, dry_run or overwrite or bool(watch))
+        _only_resume(recipe, train_data, valid_data, out, start_from, dry_run or overwrite or bool(watch))
+    elif recipe is None and start_from is None:
+        raise ConfigError("no recipe was given: name one (see `regard recipes`), or a model with --from.")
     elif out is None and not dry_run:
         raise ConfigError("no folder was given for the model: name one with --out.")
     from regard import training
@@ -128,8 +130,8 @@ def train(
     if dry_run:
         report = training.dry_run(
             recipe,
-            train=train_text,
-            valid=valid_text,
+            train=train_data,
+            valid=valid_data,
             start_from=start_from,
             device=device,
             threads=threads,
@@ -140,8 +142,8 @@ def train(
     try:
         training.train(
             recipe,
-            train=train_text,
-            valid=valid_text,
+            train=train_data,
+            valid=valid_data,
             out=resume or out or Path(),
             start_from=start_from,
             resume=resume is not None,
@@ -159,16 +161,16 @@ def train(
 
 def _only_resume(
     recipe: str | None,
-    train: list[str],
-    valid: list[str],
+    train: object,
+    valid: object,
     out: Path | None,
     start_from: Path | None,
     flags: bool,
 ) -> None:
-    """With --resume, recipe, text and folder are known already."""
+    """With --resume, recipe, data and folder are known already."""
     if recipe or train or valid or out or start_from or flags:
         raise ConfigError(
-            "--resume knows its recipe, text and folder: give only --budget, --epochs, --updates, --set, --device and "
+            "--resume knows its recipe, data and folder: give only --budget, --epochs, --updates, --set, --device and "
             "--threads with it."
         )
 
@@ -179,41 +181,10 @@ def _watched(sentence: str) -> str | tuple[str, str]:
     return (text.strip(), reference.strip()) if mark else text.strip()
 
 
-def _text(files: list[str]) -> str | tuple[str, str] | None:
+def _data(option: str, files: list[str]) -> str | tuple[str, str] | None:
+    """One file, folder or embedded corpus, or the two files of parallel text."""
+    if len(files) > 2:
+        raise ConfigError(f"{option} {' '.join(files)}: at most two files: the source and the target.")
     if not files:
         return None
     return files[0] if len(files) == 1 else (files[0], files[1])
-
-
-def assign(
-    words: list[str], train: list[str], valid: list[str], *, needs_recipe: bool
-) -> tuple[str | None, list[str], list[str]]:
-    """Recipe, training files and validation files.
-
-    An option of the command line takes one value, so in `--train a.de a.en --valid b.de b.en` the second file of
-    each arrives among the free words, in order, with the recipe. A text that is one file (toy:…, *.tsv) takes
-    none; each other option that was given takes one. `--train a.de --train a.en` says the same without any rule.
-    """
-    free = list(words)
-    place = next((place for place, word in enumerate(free) if _is_recipe(word)), 0 if needs_recipe else None)
-    recipe = free.pop(place) if free and place is not None else None
-    taking = [files for files in (train, valid) if len(files) == 1 and not _is_one_file(files[0])]
-    if len(free) not in (0, len(taking)):
-        raise ConfigError(
-            f"{' '.join(free)}: it is not clear which of --train and --valid this belongs to: give each of them two "
-            "files, or one that ends in .tsv, or write --train SOURCE --train TARGET."
-        )
-    extended = {id(files): [*files, extra] for files, extra in zip(taking, free, strict=False)}
-    train, valid = extended.get(id(train), train), extended.get(id(valid), valid)
-    for name, files in (("--train", train), ("--valid", valid)):
-        if len(files) > 2:
-            raise ConfigError(f"{name} {' '.join(files)}: at most two files: the source and the target.")
-    return recipe, train, valid
-
-
-def _is_recipe(word: str) -> bool:
-    return word.endswith(".toml") or word in recipe_names()
-
-
-def _is_one_file(text: str) -> bool:
-    return text == "none" or text.startswith("toy:") or text.endswith(ONE_FILE)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -13,3 +13,13 @@ class Settings(BaseModel):
     """A frozen group of settings; unknown keys raise."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+
+
+class Architecture(Settings):
+    """The settings of one architecture, with its paper."""
+
+    title: ClassVar[str]
+    paper: ClassVar[str]
+    published: ClassVar[str]
+
+    kind: str

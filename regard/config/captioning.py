@@ -7,11 +7,11 @@ from typing import ClassVar, Literal
 
 from pydantic import Field, PositiveInt, model_validator
 
-from regard.config.base import Settings
+from regard.config.base import Architecture
 from regard.config.settings import AnyRecipe, LoopSettings, SearchSettings, TextSettings
 
 
-class CaptionerSettings(Settings):
+class CaptionerSettings(Architecture):
     """Show, Attend and Tell: a CNN encodes the image, an LSTM with attention over its cells writes the caption."""
 
     title: ClassVar[str] = "convolutional encoder, gated additive attention over image cells, LSTM decoder"
@@ -75,11 +75,8 @@ class CaptionTraining(LoopSettings):
 class CaptionRecipe(AnyRecipe):
     """One reproducible captioner."""
 
-    models: ClassVar[Mapping[str, type[Settings]]] = {"captioner": CaptionerSettings}
+    models: ClassVar[Mapping[str, type[Architecture]]] = {"captioner": CaptionerSettings}
 
-    description: str = Field("", description="summary in one line")
-    paper: str = Field("", description="the paper it follows")
-    published: str = Field("", description="published score")
     model: CaptionerSettings
     text: TextSettings = TextSettings(tokenizer="word", min_frequency=1)
     training: CaptionTraining

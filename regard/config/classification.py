@@ -1,24 +1,19 @@
-"""Recipes of image models: every setting with its default and documentation; needs no torch."""
+"""The recipe of a classifier: every setting with its default and documentation; needs no torch."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from pathlib import Path
-from typing import Annotated, Any, ClassVar, Literal
+from collections.abc import Mapping
+from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field, model_validator
 
-from regard.config.base import Settings
-from regard.config.captioning import CaptionRecipe
-from regard.config.recipes import check_as, read_recipe
+from regard.config.base import Architecture, Settings
 from regard.config.settings import AnyRecipe, LoopSettings
-
-SHELF = "vision"  # subfolder of recipes/
 
 ModuleName = Literal["none", "se", "cbam", "bam", "self_attention"]
 
 
-class ResNetSettings(Settings):
+class ResNetSettings(Architecture):
     """A small residual network with an attention module at its bottlenecks."""
 
     title: ClassVar[str] = "small residual network, an attention module at its bottlenecks"
@@ -61,7 +56,7 @@ class ResNetSettings(Settings):
         return self
 
 
-class ViTSettings(Settings):
+class ViTSettings(Architecture):
     """Vision Transformer: self-attention over image patches."""
 
     title: ClassVar[str] = "patches, a class token and multi-head self-attention"
@@ -109,30 +104,8 @@ ClassifierSettings = Annotated[ResNetSettings | ViTSettings, Field(discriminator
 class ClassifierRecipe(AnyRecipe):
     """One reproducible classifier."""
 
-    models: ClassVar[Mapping[str, type[Settings]]] = {"resnet": ResNetSettings, "vit": ViTSettings}
+    models: ClassVar[Mapping[str, type[Architecture]]] = {"resnet": ResNetSettings, "vit": ViTSettings}
 
     model: ClassifierSettings
     images: ImageSettings = ImageSettings()
     training: ImageTrainingSettings
-
-
-VisionRecipe = ClassifierRecipe | CaptionRecipe
-
-# model.kind -> recipe class
-RECIPES: dict[str, type[ClassifierRecipe] | type[CaptionRecipe]] = {
-    "resnet": ClassifierRecipe,
-    "vit": ClassifierRecipe,
-    "captioner": CaptionRecipe,
-}
-
-
-def load_vision_recipe(name: str | Path, overrides: Sequence[str] = ()) -> VisionRecipe:
-    """The recipe of a name (`bam`) or a file, with `table.key=value` overrides."""
-    table, path = read_recipe(name, SHELF)
-    return check_as(recipe_kind(table), table, str(path), overrides)
-
-
-def recipe_kind(table: Mapping[str, Any]) -> type[ClassifierRecipe] | type[CaptionRecipe]:
-    """The recipe class of a table by its model.kind; validation rejects an unknown kind."""
-    model = table.get("model")
-    return RECIPES.get(str(model.get("kind")), ClassifierRecipe) if isinstance(model, dict) else ClassifierRecipe

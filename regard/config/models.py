@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
-from regard.config.base import Settings
+from regard.config.base import Architecture
 
 ScoreName = Literal["dot", "scaled_dot", "general", "additive", "concat", "location", "cosine"]
 WindowName = Literal["global", "local-m", "local-p"]
@@ -21,12 +21,8 @@ SHARPNESS_HELP = (
 )
 
 
-class ModelSettings(Settings):
-    """Settings of every model."""
-
-    title: ClassVar[str]
-    paper: ClassVar[str]
-    published: ClassVar[str]
+class ModelSettings(Architecture):
+    """Settings of every translation model."""
 
     dropout: float = Field(0.2, ge=0, lt=1, description="dropout rate between layers")
     tie_embeddings: Literal["none", "target", "all"] = Field(

@@ -3,17 +3,29 @@
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar, get_args
 
 from pydantic import BaseModel, ValidationError
 
-from regard.config.base import Settings
+from regard.config.base import Architecture, Settings
+from regard.config.captioning import CaptionRecipe
+from regard.config.classification import ClassifierRecipe
 from regard.config.settings import AnyRecipe, Recipe
 from regard.errors import ConfigError, did_you_mean
 
 AnyKind = TypeVar("AnyKind", bound=AnyRecipe)
+
+TaskRecipe = Recipe | CaptionRecipe | ClassifierRecipe
+"""A recipe of any task: translation, captioning, classification."""
+
+TASK_RECIPES: tuple[type[TaskRecipe], ...] = (Recipe, CaptionRecipe, ClassifierRecipe)
+
+# model.kind -> the settings of the architecture, in any task
+ARCHITECTURES: dict[str, type[Architecture]] = {
+    kind: settings for recipe in TASK_RECIPES for kind, settings in recipe.models.items()
+}
 
 
 def recipe_folder() -> Path:
@@ -23,20 +35,40 @@ def recipe_folder() -> Path:
     return installed if installed.is_dir() else package.parent / "recipes"
 
 
-def recipe_names(shelf: str = "") -> list[str]:
-    """Names of the built-in recipes; image recipes are on the shelf "vision"."""
-    return sorted(path.stem for path in (recipe_folder() / shelf).glob("*.toml"))
+def recipe_names() -> list[str]:
+    """Names of the built-in recipes."""
+    return sorted(path.stem for path in recipe_folder().glob("*.toml"))
 
 
-def load_recipe(name: str | Path, overrides: Sequence[str] = ()) -> Recipe:
-    """The recipe of a name (`bahdanau`) or a file, with `table.key=value` overrides."""
-    table, path = read_recipe(name)
-    return check_as(Recipe, table, str(path), overrides)
+def load_recipe(name: str | Path, overrides: Sequence[str] = ()) -> TaskRecipe:
+    """The recipe of a name (`bahdanau`, `captioner`) or a file, with `table.key=value` overrides."""
+    table, path = _read_recipe(name)
+    return check_as(recipe_type(table), table, str(path), overrides)
 
 
-def read_recipe(name: str | Path, shelf: str = "") -> tuple[dict[str, Any], Path]:
+def load_recipe_as(kind: type[AnyKind], name: str | Path, overrides: Sequence[str] = ()) -> AnyKind:
+    """The recipe of a name or a file, for one task only."""
+    table, path = _read_recipe(name)
+    if (found := model_kind(table)) in ARCHITECTURES and found not in kind.models:
+        raise ConfigError(f"{name}: is the recipe of a {found}: give one of {', '.join(kind.models)}.")
+    return check_as(kind, table, str(path), overrides)
+
+
+def recipe_type(table: Mapping[str, Any]) -> type[TaskRecipe]:
+    """The recipe class of an unvalidated table by its model.kind; translation if that is unknown."""
+    kind = model_kind(table)
+    return next((recipe for recipe in TASK_RECIPES if kind in recipe.models), Recipe)
+
+
+def model_kind(table: Mapping[str, Any]) -> str:
+    """The model.kind of an unvalidated table; empty if there is none."""
+    model = table.get("model")
+    return str(model.get("kind", "")) if isinstance(model, dict) else ""
+
+
+def _read_recipe(name: str | Path) -> tuple[dict[str, Any], Path]:
     """The unvalidated table of a recipe by name or file, and its path."""
-    path = _recipe_path(name, shelf)
+    path = _recipe_path(name)
     try:
         return tomllib.loads(path.read_text("utf-8")), path
     except IsADirectoryError:
@@ -85,7 +117,9 @@ def explain(error: ValidationError, settings: type[BaseModel], table: dict[str, 
         return f"the key {key!r} is missing: add it."
     if first["type"] in ("union_tag_invalid", "union_tag_not_found"):
         kind = table.get("model", {}).get("kind") if isinstance(table.get("model"), dict) else None
-        return f"model.kind = {kind!r}: there is no such model: {did_you_mean(str(kind), models)}"
+        if kind in ARCHITECTURES:
+            return f"model.kind = {kind!r} is for another task: choose one of {', '.join(models)}."
+        return f"model.kind = {kind!r}: there is no such model: {did_you_mean(str(kind), ARCHITECTURES)}"
     message = first["msg"].removeprefix("Value error, ")
     message = message[0].lower() + message[1:] if message[:5] == "Input" else message
     if first["type"] == "value_error":
@@ -114,15 +148,15 @@ def _settings_at(path: list[str], settings: type[BaseModel], table: dict[str, An
     return settings
 
 
-def _recipe_path(name: str | Path, shelf: str = "") -> Path:
+def _recipe_path(name: str | Path) -> Path:
     path = Path(name)
     if path.exists():
         return path
-    folder = recipe_folder() / shelf
+    folder = recipe_folder()
     shipped = folder / f"{path.stem if path.parent.name in ('', folder.name) else path}.toml"
     if path.suffix in ("", ".toml") and shipped.exists():
         return shipped
-    raise ConfigError(f"{name}: there is no such recipe or file: {did_you_mean(path.stem, recipe_names(shelf))}")
+    raise ConfigError(f"{name}: there is no such recipe or file: {did_you_mean(path.stem, recipe_names())}")
 
 
 def _override(table: dict[str, Any], override: str, recipe: type[AnyRecipe]) -> None:

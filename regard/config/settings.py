@@ -13,7 +13,7 @@ from typing import ClassVar, Literal
 
 from pydantic import Field, model_validator
 
-from regard.config.base import Settings, Share
+from regard.config.base import Architecture, Settings, Share
 from regard.config.models import MODEL_SETTINGS, ModelConfig, Seq2SeqSettings
 
 
@@ -175,12 +175,12 @@ class SearchSettings(Settings):
 class AnyRecipe(Settings):
     """One reproducible experiment, on text or on images."""
 
-    models: ClassVar[Mapping[str, type[Settings]]]  # model.kind -> settings
+    models: ClassVar[Mapping[str, type[Architecture]]]  # model.kind -> settings
 
     description: str = Field("", description="summary in one line")
     paper: str = Field("", description="the paper it follows")
     published: str = Field("", description="published score")
-    model: Settings
+    model: Architecture
     training: LoopSettings
 
 

@@ -1,32 +1,46 @@
-"""How good a classifier is on labelled images."""
+"""Accuracy of a classifier, by class, with its confusions."""
 
 from __future__ import annotations
 
-from pathlib import Path
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
-from regard.data.images.image_set import SPLITS, ImageSet, Split, read_images
-from regard.errors import DataError, did_you_mean
-from regard.inference.classifier import Classifier
-from regard.process import tune_process
+import numpy as np
+import numpy.typing as npt
 
 
-def evaluate_classifier(
-    folder: str | Path, *, data: str | Path, split: str = "test", device: str = "cpu", threads: int | None = None
-) -> dict[str, Any]:
-    """Accuracy, loss, accuracy by class and confusions on one split of the images."""
-    tune_process(threads)
-    classifier = Classifier.load(folder, device)
-    return classifier.evaluate(labelled_images(classifier, data, split)).to_dict()
+@dataclass(frozen=True)
+class Accuracy:
+    """How often a classifier is right."""
+
+    images: int
+    loss: float
+    accuracy: float
+    by_class: Mapping[str, float]
+    confusions: npt.NDArray[np.int64]  # (classes, classes): how often one (row) was taken for another (column)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values."""
+        return {
+            "images": self.images,
+            "loss": self.loss,
+            "accuracy": self.accuracy,
+            "by_class": dict(self.by_class),
+            "confusions": self.confusions.tolist(),
+        }
 
 
-def labelled_images(classifier: Classifier, data: str | Path, split: str = "test") -> ImageSet:
-    """One split of what a user names, as the classifier reads it."""
-    chosen: Split | None = next((known for known in SPLITS if known == split), None)
-    if chosen is None:
-        raise DataError(f"split {split!r}: there is no such part of the images: {did_you_mean(split, SPLITS)}")
-    settings = classifier.recipe.images
-    images = read_images(data, chosen, channels=settings.channels, size=settings.size, classes=classifier.classes)
-    if images is None:
-        raise DataError(f"{data}: has no {split} images: choose another with --split.")
-    return images
+def accuracy(
+    predicted: npt.NDArray[np.int64], labels: npt.NDArray[np.int64], classes: Sequence[str], loss: float
+) -> Accuracy:
+    """Compare predictions (N,) with labels (N,); `loss` is the mean over the images."""
+    confusions = np.zeros((len(classes), len(classes)), np.int64)
+    np.add.at(confusions, (labels, predicted), 1)
+    counts = confusions.sum(1)
+    shares = {
+        name: float(confusions[number, number] / counts[number])
+        for number, name in enumerate(classes)
+        if counts[number]
+    }
+    return Accuracy(len(labels), loss, float((predicted == labels).mean()), shares, confusions)

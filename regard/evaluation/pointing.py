@@ -16,7 +16,6 @@ import numpy as np
 import numpy.typing as npt
 
 from regard.data.toy.scenes import Box
-from regard.inference.translation import Weights
 
 HALF = 0.5
 
@@ -46,7 +45,7 @@ class Pointing:
         }
 
 
-def point(maps: Weights, boxes: Iterable[tuple[int, Box]], size: tuple[int, int]) -> Pointing:
+def point(maps: npt.NDArray[np.floating], boxes: Iterable[tuple[int, Box]], size: tuple[int, int]) -> Pointing:
     """Score the maps (W, rows, columns) of a caption's words; `boxes` are (word, box), `size` height and width."""
     total = Pointing()
     for word, box in boxes:

@@ -22,25 +22,34 @@ from regard.config.captioning import CaptionRecipe
 from regard.config.settings import SearchSettings
 from regard.config.vocabulary import BOS, EOS, PAD
 from regard.data.images.image_set import read_image
-from regard.data.images.pixels import Pixels, as_pixels, as_tensor, png_of
+from regard.data.images.pixels import Picture, Pixels, as_tensor, check_pixels, png_of
 from regard.data.text.batches import collate, source_batch
 from regard.data.text.tokenizer import Token, Tokenizer
 from regard.decoding import search as run_search
 from regard.decoding.forced import force
 from regard.decoding.hypothesis import Hypothesis
 from regard.decoding.search_settings import SearchChanges, chosen_settings
-from regard.errors import DataError
 from regard.inference.caption import Caption
 from regard.inference.translation import one_line
-from regard.look.record import Look, Side
-from regard.look.record import Picture as LookedAt
+from regard.look.record import Look, LookedImage, Side
 from regard.look.trace import record, walk_along
 from regard.models.contract import Batch, Model
+from regard.models.show_attend_tell import ShowAttendTell
 from regard.nn.attention.intervention import Intervention
 from regard.process import usable_device
-
-Picture = str | PathLike[str] | Image.Image | Pixels
-"""A file, a Pillow image, or bytes (H, W, 3) or (H, W)."""
+from regard.storage.card import captioner_card
+from regard.storage.folder import (
+    JOINT,
+    METRICS,
+    WEIGHTS,
+    load_tensors,
+    model_tensors,
+    read_config,
+    read_json,
+    read_tensors,
+    read_tokenizer,
+    write_model,
+)
 
 TOGETHER = 64  # images captioned at once
 MOST_SHOWN = 512  # pixels of the longer side of an image in a look record
@@ -68,10 +77,27 @@ class Captioner:
 
     @classmethod
     def load(cls, folder: str | Path, device: str | torch.device = "cpu") -> Captioner:
-        """The captioner of a folder that `regard vision train` wrote."""
-        from regard.inference.captioner_folder import read_captioner
+        """The captioner of a folder that `regard train` wrote."""
+        device, folder = usable_device(device), Path(folder)
+        recipe, _ = read_config(folder, CaptionRecipe)
+        tokenizer = read_tokenizer(folder / JOINT)
+        model = ShowAttendTell(recipe.model, tokenizer.size)
+        load_tensors(model, read_tensors(folder / WEIGHTS), folder / WEIGHTS)
+        metrics = read_json(folder / METRICS) if (folder / METRICS).exists() else {}
+        return cls(model, recipe, tokenizer, metrics=metrics, device=device, name=folder.resolve().name)
 
-        return read_captioner(Path(folder), usable_device(device))
+    def save(self, folder: str | Path) -> None:
+        """Write the model folder; a model that was there is replaced."""
+        folder = Path(folder)
+        write_model(
+            folder,
+            recipe=self.recipe,
+            weights=model_tensors(self.model),
+            metrics=self.metrics,
+            card=captioner_card(self.recipe, self.metrics, folder.resolve().name),
+            files={JOINT: self.tokenizer.to_json().encode()},
+            about={},
+        )
 
     # --- captioning -----------------------------------------------------------------------------------------------
 
@@ -236,16 +262,8 @@ class Captioner:
         """The image as bytes (H, W, 3), or (H, W) for a model that reads grey images; refused if it does not fit."""
         channels = self.recipe.model.image_channels
         if isinstance(image, str | PathLike):
-            return as_pixels(read_image(Path(image), channels))
-        pixels = np.asarray(image)
-        kind = (pixels.dtype == np.uint8, pixels.ndim, pixels.shape[2:])
-        if 0 in pixels.shape or kind != (True, 3 if channels == 3 else 2, (3,) if channels == 3 else ()):
-            wanted = "(height, width, 3)" if channels == 3 else "(height, width)"
-            raise DataError(
-                f"an image of the shape {pixels.shape} and type {pixels.dtype}: this model needs bytes {wanted}; "
-                f'convert it, with Pillow as in image.convert("{"RGB" if channels == 3 else "L"}").'
-            )
-        return pixels
+            return read_image(Path(image), channels)
+        return check_pixels(image, channels)
 
     def tensor(self, pixels: Pixels) -> Tensor:
         """The image as the model reads it, bytes (C, H, W)."""
@@ -291,11 +309,11 @@ class Captioner:
         )
 
 
-def picture_of(pixels: Pixels, grid: tuple[int, int]) -> LookedAt:
+def picture_of(pixels: Pixels, grid: tuple[int, int]) -> LookedImage:
     """The image as the look record has it, a large one made smaller."""
     picture = Image.fromarray(pixels)
     picture.thumbnail((MOST_SHOWN, MOST_SHOWN))
-    return LookedAt(
+    return LookedImage(
         width=pixels.shape[1],
         height=pixels.shape[0],
         rows=grid[0],

@@ -7,8 +7,9 @@ print(found.label, found.probability)
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from itertools import islice
+from os import PathLike
 from pathlib import Path
 from typing import Any, cast, overload
 
@@ -18,13 +19,15 @@ import torch
 from torch import Tensor
 
 from regard.config.classification import ClassifierRecipe
-from regard.data.images.image_set import ImageSet, describe, read_image
-from regard.errors import DataError, NoAttention
+from regard.data.images.image_set import SPLITS, ImageSet, Split, describe, read_image, read_images
+from regard.data.images.pixels import Picture, Pixels, as_tensor, check_pixels
+from regard.errors import DataError, NoAttention, did_you_mean
+from regard.evaluation.accuracy import Accuracy, accuracy
+from regard.look.classification import Classification
 from regard.models.image_classifier import Network, channels_last, joined_attention
-from regard.nn.attention.intervention import Kind
 from regard.nn.image.attention_map import Cells, Seen
 from regard.process import usable_device
-from regard.storage.classifier_card import classifier_card
+from regard.storage.card import classifier_card
 from regard.storage.folder import (
     METRICS,
     WEIGHTS,
@@ -37,51 +40,6 @@ from regard.storage.folder import (
 )
 
 TOGETHER = 256  # images classified at once
-
-Picture = str | Path | npt.NDArray[np.uint8] | Tensor
-"""A PNG or JPEG file, or bytes (C, H, W), or (H, W) if they are grey."""
-
-
-@dataclass(frozen=True)
-class Classification:
-    """What a classifier says of an image, and what its attention modules did, layer by layer, if somebody looked."""
-
-    label: str
-    probabilities: Mapping[str, float]  # of every class, the likeliest first
-    image: npt.NDArray[np.uint8]  # (C, H, W)
-    seen: tuple[Seen, ...] = ()  # B = 1
-    attention: Mapping[Kind, npt.NDArray[np.float32]] | None = None  # (layers, heads, T, S), as in the contract
-    grid: tuple[int, int] | None = None  # rows and columns of the cells that T and S count
-    class_token: bool = False  # whether position 0 of T and S is the class token
-
-    @property
-    def probability(self) -> float:
-        """Of the label."""
-        return self.probabilities[self.label]
-
-    def __str__(self) -> str:
-        return self.label
-
-
-@dataclass(frozen=True)
-class Accuracy:
-    """How often a classifier is right."""
-
-    images: int
-    loss: float
-    accuracy: float
-    by_class: Mapping[str, float]
-    confusions: npt.NDArray[np.int64]  # (classes, classes): how often one (row) was taken for another (column)
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain values."""
-        return {
-            "images": self.images,
-            "loss": self.loss,
-            "accuracy": self.accuracy,
-            "by_class": dict(self.by_class),
-            "confusions": self.confusions.tolist(),
-        }
 
 
 class Classifier:
@@ -110,7 +68,7 @@ class Classifier:
 
     @classmethod
     def load(cls, folder: str | Path, device: str | torch.device = "cpu") -> Classifier:
-        """The classifier of a folder that `regard vision train` wrote."""
+        """The classifier of a folder that `regard train` wrote."""
         device, folder = usable_device(device), Path(folder)
         recipe, about = read_config(folder, ClassifierRecipe)
         shape, classes = tuple(about["input"]), tuple(about["classes"])
@@ -152,11 +110,11 @@ class Classifier:
         """
         if not isinstance(image, list | tuple):
             return self.classify([image], fit=fit)[0]
-        read = (self.read(each, fit=fit) for each in image)
         found: list[Classification] = []
-        for images in _chunks(read):
-            logits = self._logits(images)
-            found += [self._told(*row) for row in zip(images, logits.softmax(-1), strict=True)]
+        stream = iter(image)
+        while chunk := [self.read(each, fit=fit) for each in islice(stream, TOGETHER)]:
+            logits = self._logits(torch.stack([as_tensor(pixels) for pixels in chunk]))
+            found += [self._told(*row) for row in zip(chunk, logits.softmax(-1), strict=True)]
         return found
 
     @torch.inference_mode()
@@ -164,34 +122,31 @@ class Classifier:
         """What an image shows, with what every attention module of the network did to see it."""
         pixels = self.read(image, fit=fit)
         seen: list[Seen] = []
-        logits = self.network.project(self.network.features(pixels[None].to(self.device), seen))
+        logits = self.network.project(self.network.features(as_tensor(pixels)[None].to(self.device), seen))
         if not seen:
             raise NoAttention(
                 f"{self.name or 'the model'}: a {self.recipe.model.kind} without attention has nothing to look at: "
-                "train one with, such as `regard vision train bam`."
+                "train one with, such as `regard train bam`."
             )
         return self._told(pixels, logits[0].softmax(-1), tuple(seen))
 
-    def read(self, image: Picture, *, fit: bool = False) -> Tensor:
-        """The bytes (C, H, W) of an image as the model needs them."""
+    def read(self, image: Picture, *, fit: bool = False) -> Pixels:
+        """The bytes of an image as the model needs them: (H, W, 3), or (H, W) for a model that reads grey images."""
         channels, height, width = self.shape
         size = self.recipe.images.size or (height if fit and height == width else None)
         convert = fit or self.recipe.images.channels is not None
-        if isinstance(image, str | Path):
-            where, pixels = str(image), read_image(image, channels, size, convert=convert)
+        if isinstance(image, str | PathLike):
+            where, pixels = str(image), read_image(Path(image), channels, size, convert=convert)
         else:
-            where, pixels = "the image", torch.as_tensor(image)
-            pixels = pixels[None] if pixels.dim() == 2 else pixels
-        if pixels.dtype != torch.uint8:
-            raise DataError(f"{where}: has numbers of the type {pixels.dtype}: give bytes, 0 to 255.")
-        if tuple(pixels.shape) != self.shape:
+            where, pixels = "the image", check_pixels(image, channels)
+        if pixels.shape[:2] != (height, width):
             raise DataError(
-                f"{where}: is {describe(pixels.shape) if pixels.dim() == 3 else tuple(pixels.shape)}; the model reads "
-                f"{describe(self.shape)}: bring it to that, or let it be made to fit (--fit)."
+                f"{where}: is {describe((channels, *pixels.shape[:2]))}; the model reads {describe(self.shape)}: bring "
+                "it to that, or let it be made to fit (--fit)."
             )
         return pixels
 
-    def _told(self, image: Tensor, probabilities: Tensor, seen: tuple[Seen, ...] = ()) -> Classification:
+    def _told(self, image: Pixels, probabilities: Tensor, seen: tuple[Seen, ...] = ()) -> Classification:
         order = probabilities.argsort(descending=True, stable=True).tolist()
         values = {self.classes[number]: float(probabilities[number]) for number in order}
         weights = {kind: each[0].cpu().numpy() for kind, each in joined_attention(seen).items()}
@@ -199,7 +154,7 @@ class Classifier:
         return Classification(
             label=self.classes[order[0]],
             probabilities=values,
-            image=image.cpu().numpy(),
+            image=image,
             seen=seen,
             attention=weights or None,
             grid=None if cells is None else cells.grid,
@@ -216,30 +171,22 @@ class Classifier:
                 f"{describe(self.shape)} of {', '.join(self.classes)}: evaluate it on such."
             )
         loss, predicted = predict(self.network, images, self.device)
-        confusions = np.zeros((len(self.classes), len(self.classes)), np.int64)
-        np.add.at(confusions, (images.labels, predicted), 1)
-        counts = confusions.sum(1)
-        shares = {
-            name: float(confusions[number, number] / counts[number])
-            for number, name in enumerate(self.classes)
-            if counts[number]
-        }
-        return Accuracy(len(images), loss, float((predicted == images.labels).mean()), shares, confusions)
+        return accuracy(predicted, images.labels, self.classes, loss)
+
+    def labelled_images(self, data: str | Path, split: str = "test") -> ImageSet:
+        """One split of the images that a user names, as the model reads them."""
+        chosen: Split | None = next((known for known in SPLITS if known == split), None)
+        if chosen is None:
+            raise DataError(f"split {split!r}: there is no such part of the images: {did_you_mean(split, SPLITS)}")
+        settings = self.recipe.images
+        images = read_images(data, chosen, channels=settings.channels, size=settings.size, classes=self.classes)
+        if images is None:
+            raise DataError(f"{data}: has no {split} images: choose another with --split.")
+        return images
 
     @torch.inference_mode()
     def _logits(self, images: Tensor) -> Tensor:
         return self.network.project(self.network.features(images.to(self.device))).cpu()
-
-
-def _chunks(images: Iterable[Tensor]) -> Iterable[Tensor]:
-    held: list[Tensor] = []
-    for image in images:
-        held.append(image)
-        if len(held) == TOGETHER:
-            yield torch.stack(held)
-            held = []
-    if held:
-        yield torch.stack(held)
 
 
 @torch.inference_mode()

@@ -42,7 +42,7 @@ class Side(_Part):
     pieces: list[Piece]
 
 
-class Picture(_Part):
+class LookedImage(_Part):
     """The image that was read, where the source is one: its size in pixels, and its cells, which are the S positions.
 
     Position p is the cell in row p // columns and column p % columns, counted from the upper left corner.
@@ -169,7 +169,7 @@ class Look(_Part):
     dimensions: Dimensions
     fixed_vector: Row | None = None  # the summary of a model without attention, up to 64 numbers of it
     intervention: Intervention | None = None
-    image: Picture | None = None  # where the source is an image; `source` then has no pieces
+    image: LookedImage | None = None  # where the source is an image; `source` then has no pieces
     beam: Beam | None = None
     over_time: list[Moment] | None = None
 

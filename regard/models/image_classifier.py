@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from regard.config.classification import ResNetSettings, ViTSettings
 from regard.models.contract import Batch, Output, Predictor
 from regard.models.resnet import ResNet
-from regard.models.vit import VisionTransformer
+from regard.models.vit import ViT
 from regard.nn.attention.trace import Attention
 from regard.nn.image.attention_map import Cells, Seen
 
@@ -26,12 +26,12 @@ class Network(Predictor):
         super().__init__()
         channels, height, width = shape
         self.vocabulary_size = classes
-        self.body: ResNet | VisionTransformer
+        self.body: ResNet | ViT
         if isinstance(settings, ResNetSettings):
             self.body = ResNet(settings, channels)
             self.dropout = nn.Dropout(settings.dropout)
         else:
-            self.body = VisionTransformer(settings, channels, height, width)
+            self.body = ViT(settings, channels, height, width)
             self.dropout = nn.Dropout(0.0)
         self.head = nn.Linear(self.body.size, classes)
         self.mean: Tensor

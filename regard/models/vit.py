@@ -21,7 +21,7 @@ from regard.nn.image.attention_map import Cells, Seen
 from regard.nn.ragged import Rows
 
 
-class VisionTransformer(nn.Module):
+class ViT(nn.Module):
     """Images (B, C, H, W), already normalised, to features (B, D)."""
 
     def __init__(self, settings: ViTSettings, image_channels: int, height: int, width: int) -> None:

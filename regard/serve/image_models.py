@@ -9,14 +9,12 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
 import numpy as np
-from torch import Tensor
 
 from regard.data.images.image_set import decode_image
-from regard.data.images.pixels import as_pixels
+from regard.data.images.pixels import Pixels
 from regard.errors import ConfigError, NoAttention
 from regard.inference.captioner import Captioner
 from regard.inference.classifier import Classifier
-from regard.look.classification_record import classification_record
 from regard.nn.attention.intervention import Intervention
 
 Sample = Literal["scenes", "two-ears"]
@@ -41,8 +39,8 @@ class ImageQuestion:
         """Whether it asks for something that only a caption has."""
         return self.reference is not None or self.beam is not None or bool(self.prefix or self.ban)
 
-    def decode(self, channels: int, size: int | None = None) -> Tensor:
-        """Its bytes (C, H, W), in the colours and at the size that a model reads."""
+    def decode(self, channels: int, size: int | None = None) -> Pixels:
+        """Its pixels, in the colours and at the size that a model reads."""
         limits = {"most": self.most_pixels, "most_side": self.most_side}
         return decode_image(io.BytesIO(self.content), "the image", channels, size, convert=True, **limits)
 
@@ -101,15 +99,15 @@ class ServedCaptioner(ServedImageModel):
 
     def attention(self) -> dict[str, dict[str, int]]:
         settings = self.captioner.recipe.model
-        shape = (settings.image_size, settings.image_size, 3)[: 2 + (settings.image_channels == 3)]
-        look = self.captioner.look(np.zeros(shape, np.uint8), beam=1, candidates=0)
+        empty = blank((settings.image_channels, settings.image_size, settings.image_size))
+        look = self.captioner.look(empty, beam=1, candidates=0)
         return {kind: heads.model_dump() for kind, heads in look.model.attention.items()}
 
     def look(self, asked: ImageQuestion) -> dict[str, Any]:
         channels = self.captioner.recipe.model.image_channels
         pixels = asked.decode(channels)
         record = self.captioner.look(
-            as_pixels(pixels),
+            pixels,
             reference=asked.reference,
             prefix=asked.prefix,
             beam=asked.beam,
@@ -143,7 +141,7 @@ class ServedClassifier(ServedImageModel):
 
     def attention(self) -> dict[str, dict[str, int]]:
         try:
-            found = self.classifier.look(np.zeros(self.classifier.shape, np.uint8))
+            found = self.classifier.look(blank(self.classifier.shape))
         except NoAttention:
             return {}
         return {
@@ -162,4 +160,10 @@ class ServedClassifier(ServedImageModel):
         except NoAttention:
             found = self.classifier.classify(pixels)
         about = {"name": self.name, "kind": self.classifier.recipe.model.kind}
-        return {**classification_record(found), "model": about}
+        return {**found.to_dict(), "model": about}
+
+
+def blank(shape: tuple[int, int, int]) -> Pixels:
+    """A black image of C channels, H rows and W columns."""
+    channels, height, width = shape
+    return np.zeros((height, width) if channels == 1 else (height, width, channels), np.uint8)

@@ -6,14 +6,13 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from regard.config.classification import RECIPES
 from regard.errors import ConfigError
 from regard.inference.captioner import Captioner
 from regard.inference.classifier import Classifier
+from regard.inference.load import load
 from regard.inference.translator import Translator
 from regard.serve.image_models import ServedCaptioner, ServedClassifier, ServedImageModel
 from regard.serve.languages import Languages, languages_of, parse_pair
-from regard.storage.folder import model_kind, read_table
 
 
 @dataclass(frozen=True)
@@ -105,12 +104,12 @@ def _load(
         raise ConfigError(f"{argument}: the name before = is empty: write NAME=FOLDER.")
     path = Path(folder)
     own_name = name or path.resolve().name
-    kind = model_kind(read_table(path)[0])
-    if kind == "captioner":
-        return ServedCaptioner(own_name, Captioner.load(path, device))
-    if kind in RECIPES:
-        return ServedClassifier(own_name, Classifier.load(path, device))
-    translator = Translator.load(path, device)
+    loaded = load(path, device)
+    if isinstance(loaded, Captioner):
+        return ServedCaptioner(own_name, loaded)
+    if isinstance(loaded, Classifier):
+        return ServedClassifier(own_name, loaded)
+    translator = loaded
     if overrides:
         translator.change_search(overrides)
     languages = given or parse_pair(name) or languages_of(translator.metrics, path.resolve().name)

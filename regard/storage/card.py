@@ -1,23 +1,99 @@
-"""The model card: README.md of a model folder."""
+"""The model card: README.md of a model folder, for every task."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from regard import __version__
-from regard.config.models import MODEL_SETTINGS
-from regard.config.settings import Recipe
+from regard.config.captioning import CaptionRecipe
+from regard.config.classification import ClassifierRecipe
+from regard.config.settings import AnyRecipe, Recipe
 
 
-def model_card(recipe: Recipe, metrics: dict[str, Any], name: str, model_class: str | None) -> str:
+def translator_card(recipe: Recipe, metrics: dict[str, Any], name: str, model_class: str | None) -> str:
+    """The card of a translation model; `model_class` is the class of a user's own model."""
+    pieces = f"{recipe.text.tokenizer}{', joint' if recipe.text.joint else ''}"
+    return _card(
+        recipe,
+        metrics,
+        name,
+        tag="translation",
+        model_class=model_class,
+        data=[
+            f"{split}: {part['text']}; {part['pairs']:,} sentence pairs, {part['target_tokens']:,} target tokens "
+            f"(skipped: {part['skipped_empty']:,} empty, {part['skipped_too_long']:,} too long)"
+            for split, part in metrics["data"].items()
+        ],
+        sizes=[
+            f"{metrics['source_vocabulary']:,} source pieces, {metrics['target_vocabulary']:,} target pieces ({pieces})"
+        ],
+        use=f'regard.load("."{"" if model_class is None else ", model=YOUR_MODEL"}).translate("…")',
+        command="`regard translate FOLDER < in.txt > out.txt` does the same for a file.",
+    )
+
+
+def captioner_card(recipe: CaptionRecipe, metrics: dict[str, Any], name: str) -> str:
+    """The card of a captioner."""
+    settings = recipe.model
+    return _card(
+        recipe,
+        metrics,
+        name,
+        tag="image-to-text",
+        data=[
+            f"{split}: {part['data']}; {part['captions']:,} captions (skipped: {part['skipped_blank']:,} blank)"
+            for split, part in metrics.get("data", {}).items()
+        ],
+        sizes=[
+            f"{settings.grid} x {settings.grid} cells of {settings.image_size} x {settings.image_size} pixels, "
+            f"{metrics.get('target_vocabulary', 0):,} pieces"
+        ],
+        use='regard.load(".").caption("image.png")',
+        command="`regard look FOLDER image.png -o look.png` draws where it looks.",
+    )
+
+
+def classifier_card(
+    recipe: ClassifierRecipe, metrics: dict[str, Any], name: str, shape: tuple[int, int, int], classes: tuple[str, ...]
+) -> str:
+    """The card of a classifier that reads images of a shape (C, H, W)."""
+    channels, height, width = shape
+    return _card(
+        recipe,
+        metrics,
+        name,
+        tag="image-classification",
+        data=[
+            *(f"{split}: {part['data']}; {part['images']:,} images" for split, part in metrics.get("data", {}).items()),
+            f"{height} x {width} pixels, {'grey' if channels == 1 else 'colour'}; {len(classes)} classes: "
+            + ", ".join(classes),
+        ],
+        sizes=[],
+        use='regard.load(".").classify("image.png")',
+        command="`regard look FOLDER image.png -o look.png` draws its attention.",
+    )
+
+
+def _card(
+    recipe: AnyRecipe,
+    metrics: dict[str, Any],
+    name: str,
+    *,
+    tag: str,
+    data: list[str],
+    sizes: list[str],
+    use: str,
+    command: str,
+    model_class: str | None = None,
+) -> str:
     """What the model is, what it learned from, how good it is, and how to load it."""
-    settings = MODEL_SETTINGS[recipe.model.kind]
-    title = model_class or f"{recipe.model.kind}: {settings.title} ({settings.paper})"
-    load = "regard.load(PATH)" if model_class is None else "regard.load(PATH, model=YOUR_MODEL)"
+    settings = recipe.model
+    title = model_class or f"{settings.kind}: {settings.title} ({settings.paper})"
+    tokens = f"{metrics['tokens']:,} target tokens, " if "tokens" in metrics else ""
     lines = [
         "---",
         "library_name: regard",
-        "pipeline_tag: translation",
+        f"pipeline_tag: {tag}",
         "---",
         "",
         f"# {name}",
@@ -27,15 +103,14 @@ def model_card(recipe: Recipe, metrics: dict[str, Any], name: str, model_class: 
         "",
         "## Data",
         "",
-        *_data(metrics["data"]),
+        *(f"- {line}" for line in data),
         "",
         "## Size and training",
         "",
-        f"- {metrics['parameters']:,} parameters",
-        f"- {metrics['source_vocabulary']:,} source pieces, {metrics['target_vocabulary']:,} target pieces "
-        f"({recipe.text.tokenizer}{', joint' if recipe.text.joint else ''})",
-        f"- {metrics['updates']:,} updates, {metrics['epochs']:.1f} epochs, {metrics['tokens']:,} target tokens, "
-        f"{metrics['seconds'] / 60:.1f} minutes",
+        f"- {metrics.get('parameters', 0):,} parameters",
+        *(f"- {line}" for line in sizes),
+        f"- {metrics.get('updates', 0):,} updates, {metrics.get('epochs', 0.0):.1f} epochs, {tokens}"
+        f"{metrics.get('seconds', 0.0) / 60:.1f} minutes",
         *(["- unfinished: the best model so far"] if metrics.get("unfinished") else []),
         "",
         "## Validation",
@@ -47,27 +122,20 @@ def model_card(recipe: Recipe, metrics: dict[str, Any], name: str, model_class: 
         "```python",
         "import regard",
         "",
-        f'print({load}.translate("…"))'.replace("PATH", '"."'),
+        f"print({use})",
         "```",
         "",
-        "`regard translate FOLDER < in.txt > out.txt` does the same for a file. The subfolder `training/` only serves "
-        "`regard train --resume`; it may be deleted.",
+        f"{command} The subfolder `training/` only serves `regard train --resume`; it may be deleted.",
         "",
     ]
     return "\n".join(lines)
 
 
-def _data(data: dict[str, Any]) -> list[str]:
-    return [
-        f"- {split}: {part['text']}; {part['pairs']:,} sentence pairs, {part['target_tokens']:,} target tokens "
-        f"(skipped: {part['skipped_empty']:,} empty, {part['skipped_too_long']:,} too long)"
-        for split, part in data.items()
-    ]
-
-
 def _validation(valid: dict[str, Any] | None) -> list[str]:
     if not valid:
         return ["There was no validation set."]
+    if "accuracy" in valid:
+        return [f"- accuracy {valid['accuracy']:.2%}, loss {valid['loss']:.4f}"]
     lines = [f"- loss {valid['loss']:.4f} per token"]
     if "perplexity" in valid:
         lines[0] += f", perplexity {valid['perplexity']:.2f}"

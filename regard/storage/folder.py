@@ -31,7 +31,7 @@ from torch import Tensor, nn
 
 from regard import __version__
 from regard.config.models import MODEL_SETTINGS
-from regard.config.recipes import AnyKind, check_as
+from regard.config.recipes import ARCHITECTURES, AnyKind, check_as, model_kind
 from regard.config.settings import AnyRecipe, Recipe
 from regard.data.text.overlap import FINGERPRINT_FILE, Fingerprint
 from regard.data.text.tokenizer import Tokenizer
@@ -203,21 +203,11 @@ def read_config(path: Path, kind: type[AnyKind]) -> tuple[AnyKind, dict[str, Any
         raise ModelFolderError(f"{error} Undo the change, or {RESTORE}.") from None
 
 
-def model_kind(table: Mapping[str, Any]) -> str:
-    """The model.kind that an unchecked recipe names; empty if it names none."""
-    model = table.get("model")
-    return str(model.get("kind", "")) if isinstance(model, dict) else ""
-
-
 def _check_kind(path: Path, found: str, kind: type[AnyRecipe]) -> None:
     """Refuse a folder that is whole but holds a model for something else."""
-    from regard.config.classification import RECIPES
-
-    if found in kind.models or found not in {*MODEL_SETTINGS, *RECIPES}:
+    if found in kind.models or found not in ARCHITECTURES:
         return
-    reads, commands = (
-        ("images", "`regard vision`") if found in RECIPES else ("text", "`regard translate`, `regard look`")
-    )
+    reads, commands = ("text", "`regard translate`") if found in MODEL_SETTINGS else ("images", "`regard look`")
     if kind is Recipe or found in MODEL_SETTINGS:
         raise ModelFolderError(
             f"{path}: holds a {found}, a model that reads {reads}: use {commands}, or regard.load from Python."
@@ -233,7 +223,7 @@ def read_table(path: Path) -> tuple[dict[str, Any], dict[str, Any]]:
     file = path / CONFIG
     if not file.exists():
         if (path / "training").is_dir():
-            remedy = f"its training is not finished: go on with `{_train_command(path)} --resume {path}`"
+            remedy = f"its training is not finished: go on with `regard train --resume {path}`"
         else:
             remedy = "give a folder that `regard train` wrote"
         raise ModelFolderError(f"{path}: holds no model ({CONFIG} is missing): {remedy}.")
@@ -248,15 +238,6 @@ def read_table(path: Path) -> tuple[dict[str, Any], dict[str, Any]]:
             f"{__version__} reads format {FORMAT}: {remedy}."
         )
     return table, about
-
-
-def _train_command(path: Path) -> str:
-    """The command whose unfinished training the folder holds."""
-    from regard.config.classification import RECIPES
-
-    run = path / "training" / "run.json"
-    recipe = read_json(run).get("recipe") if run.exists() else None
-    return "regard vision train" if isinstance(recipe, dict) and model_kind(recipe) in RECIPES else "regard train"
 
 
 def read_tokenizer(path: Path) -> Tokenizer:

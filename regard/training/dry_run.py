@@ -11,8 +11,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from regard.config.settings import TrainingSettings, duration_seconds
-from regard.data.text.batches import BatchPlan
+from regard.config.settings import duration_seconds
 from regard.models.contract import Batch, Model
 from regard.training.budget import updates_asked
 from regard.training.loop import add_gradient
@@ -21,6 +20,7 @@ from regard.training.prepare import Prepared
 from regard.training.progress import duration
 from regard.training.schedule import updates_in_budget
 from regard.training.start import count_parameters
+from regard.training.tasks.translation import PreparedTranslation
 from regard.training.validation import validation_tokens
 
 TYPICAL = 5
@@ -63,20 +63,20 @@ class DryRun:
         ]
 
 
-def measure(prepared: Prepared, model: Model, plan: BatchPlan, device: torch.device) -> DryRun:
+def measure(task: PreparedTranslation, model: Model, device: torch.device) -> DryRun:
     """Run updates on the longest batch, for memory, and on typical ones, for time."""
-    settings = prepared.recipe.training
+    prepared, settings, plan = task.prepared, task.settings, task.plan()
     optimizer = build_optimizer(model.to(device).train(), settings)
     batches = plan.epoch(0)
     longest = max(batches, key=lambda indices: _padded(prepared, indices))
     middle = sorted(batches, key=lambda indices: _padded(prepared, indices))
     middle = middle[len(middle) // 2 :][:TYPICAL]
-    _update(model, optimizer, [plan.batch(longest)] * settings.accumulate, settings, device)
+    _update(task, model, optimizer, [plan.batch(longest)] * settings.accumulate, device)
     seconds, tokens = 0.0, 0
     for indices in middle:
         batch = plan.batch(indices)
         started = time.perf_counter()
-        _update(model, optimizer, [batch], settings, device)
+        _update(task, model, optimizer, [batch], device)
         seconds += time.perf_counter() - started
         tokens += batch.target_tokens
     all_tokens = int(prepared.train.target_lengths.sum())
@@ -117,17 +117,17 @@ def _padded(prepared: Prepared, indices: npt.NDArray[np.int64]) -> int:
 
 
 def _update(
+    task: PreparedTranslation,
     model: Model,
     optimizer: torch.optim.Optimizer,
     batches: list[Batch],
-    settings: TrainingSettings,
     device: torch.device,
 ) -> None:
     optimizer.zero_grad(set_to_none=True)
     tokens = sum(batch.target_tokens for batch in batches)
     for batch in batches:
-        add_gradient(model, batch.to(device), settings, tokens, 0.0, device)
-    clip(model, settings.clip_norm)
+        add_gradient(task, model, batch.to(device), tokens, device, update=0, total=None)
+    clip(model, task.settings.clip_norm)
     optimizer.step()
 
 

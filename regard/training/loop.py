@@ -4,26 +4,26 @@ from __future__ import annotations
 
 import math
 import time
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 import torch
 from torch.optim import Optimizer
 
-from regard.config.settings import LoopSettings, TrainingSettings
-from regard.models.contract import Batch, Model, Output, Predictor
+from regard.config.settings import LoopSettings
+from regard.models.contract import Batch, Predictor
 from regard.process import Machine
 from regard.training.budget import Planner
 from regard.training.checkpoint import Checkpoints, State
 from regard.training.interrupt import Interrupts
-from regard.training.loss import Loss, backward, guided_loss, predictions
+from regard.training.loss import Loss, backward
 from regard.training.optimizer import clip, set_learning_rate
 from regard.training.progress import Log, Reporter, perplexity_of
 from regard.training.saving import SaveClock, note_loss, refuse_update, save_and_stop
 from regard.training.schedule import next_learning_rate
 from regard.training.selection import validate, validation_is_due
-from regard.training.task import Plan, Task, Validates
+from regard.training.task import Plan, PreparedTask, Validates
 
 
 @dataclass
@@ -31,7 +31,7 @@ class Run:
     """Everything one training needs."""
 
     out: Path
-    task: Task[object]
+    task: PreparedTask[object]
     settings: LoopSettings
     model: Predictor
     optimizer: Optimizer
@@ -76,11 +76,13 @@ def learn(run: Run) -> None:
         batches = [stream.next() for _ in range(settings.accumulate)]
         tokens = sum(batch.target_tokens for batch in batches)
         rate = next_learning_rate(settings, state)
-        share = run.task.share_of_own_words(number, state.total)
         torch.manual_seed(seed_of(settings.seed, number))
 
         run.optimizer.zero_grad(set_to_none=True)
-        losses = [add_gradient(model, batch.to(run.device), settings, tokens, share, run.device) for batch in batches]
+        losses = [
+            add_gradient(run.task, model, batch.to(run.device), tokens, run.device, update=number, total=state.total)
+            for batch in batches
+        ]
         norm = clip(model, settings.clip_norm)
         loss = sum(part.smoothed for part in losses) / tokens
         if not (math.isfinite(loss) and math.isfinite(norm)):
@@ -130,39 +132,21 @@ def seed_of(seed: int, update: int) -> int:
 
 
 def add_gradient(
-    model: Predictor, batch: Batch, settings: LoopSettings, total_tokens: int, share: float, device: torch.device
+    task: PreparedTask[object],
+    model: Predictor,
+    batch: Batch,
+    total_tokens: int,
+    device: torch.device,
+    *,
+    update: int,
+    total: int | None,
 ) -> Loss:
     """Run the model over a batch, forwards and backwards."""
+    settings = task.settings
     mixed = torch.autocast(device.type, torch.bfloat16, enabled=settings.precision == "bfloat16")
     with mixed:
-        if share > 0:
-            batch = with_own_words(model, batch, share)
-        output = model(batch) if batch.guide is None else guided_output(model, batch, settings)
+        batch, output = task.forward(model, batch, update, total)
         return backward(model, output, batch, smoothing=settings.label_smoothing, total_tokens=total_tokens)
-
-
-def guided_output(model: Predictor, batch: Batch, settings: LoopSettings) -> Output:
-    """The model's output with the guided loss in its `extra_loss`."""
-    assert isinstance(model, Model)
-    assert isinstance(settings, TrainingSettings)
-    output: Output = model(batch, attention=True)
-    extra = settings.guided_attention * guided_loss(model.alignment(output.attention), batch)
-    return replace(output, extra_loss=extra if output.extra_loss is None else output.extra_loss + extra)
-
-
-@torch.no_grad()
-def with_own_words(model: Predictor, batch: Batch, share: float) -> Batch:
-    """Scheduled sampling: put the model's own word in place of the gold one at a random share of the inputs.
-
-    In two passes: the first, with gold inputs, finds the word the model would say at each position, the second
-    learns with the mixture. (Bengio et al. 2015 choose word by word while decoding, which no model can do in
-    parallel; the two agree while the model's own words are rare.) BOS stays.
-    """
-    words = predictions(model, model(batch).hidden)  # (B, T): what follows each input
-    chosen = torch.rand(words.shape, device=words.device) < share
-    mixed = batch.target_in.clone()
-    mixed[:, 1:] = torch.where(chosen[:, :-1], words[:, :-1], batch.target_in[:, 1:])
-    return replace(batch, target_in=mixed)
 
 
 # --- the log ------------------------------------------------------------------------------------------------------

@@ -16,10 +16,9 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from regard.models.contract import NOWHERE, Batch, Output, Predictor
+from regard.models.contract import Batch, Output, Predictor
 
 CHUNK_ELEMENTS = 1 << 23  # logits held at once: 32 MB in float32
-LEAST_WEIGHT = 1e-9  # of attention, for its logarithm
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,19 +86,6 @@ def _sums_and_gradient(logits: Tensor, targets: Tensor, smoothing: float, total_
 
 def _at_least_float32(dtype: torch.dtype) -> torch.dtype:
     return torch.float32 if dtype in (torch.float16, torch.bfloat16) else dtype
-
-
-def guided_loss(alignment: Tensor, batch: Batch) -> Tensor:
-    """How far the attention (B, T, S) is from the batch's guide, per target token.
-
-    Guided alignment (Chen et al. 2016; Mi et al. 2016): the cross-entropy -log α(b, t, guide) of the target tokens that
-    have a guide. A weight below LEAST_WEIGHT, as outside of a local window, counts as that and has no gradient.
-    """
-    assert batch.guide is not None
-    guided = (batch.guide != NOWHERE) & batch.target_mask
-    places = batch.guide.clamp(min=0).unsqueeze(2)
-    weights = alignment.gather(2, places).squeeze(2)[guided]
-    return -weights.clamp(min=LEAST_WEIGHT).log().sum() / batch.target_tokens
 
 
 @torch.no_grad()

@@ -17,8 +17,6 @@ from typing import Any
 
 import numpy as np
 
-from regard import __version__
-from regard.config.recipes import check_recipe
 from regard.config.settings import Recipe
 from regard.data.text.aligner import align
 from regard.data.text.corpus import EncodedCorpus, Ids, Pair
@@ -37,11 +35,11 @@ from regard.data.text.sources import (
 from regard.data.text.tokenizer import Tokenizer
 from regard.errors import ModelFolderError
 from regard.models.contract import NOWHERE
-from regard.storage.files import write_bytes, write_json
-from regard.storage.folder import JOINT, SOURCE, TARGET, read_json
+from regard.storage.files import write_bytes
+from regard.storage.folder import JOINT, SOURCE, TARGET
+from regard.storage.run import read_run, write_run
 from regard.training.progress import Reporter
 
-RUN = "run.json"
 GUIDE = "guide.npy"
 FEW_PAIRS = 2000
 
@@ -150,22 +148,13 @@ def save_prepared(prepared: Prepared, folder: Path) -> None:
 
 def save_run(prepared: Prepared, folder: Path) -> None:
     """Write run.json."""
-    recipe = prepared.recipe.model_dump(mode="json")
-    write_json(folder / RUN, {"version": __version__, "recipe": recipe, "data": prepared.data})
+    write_run(folder, prepared.recipe, data=prepared.data)
 
 
 def load_prepared(folder: Path) -> Prepared:
     """Read it again, to resume."""
-    if not (folder / RUN).exists():
-        raise ModelFolderError(
-            f"{folder.parent}: holds no unfinished training: start one with `regard train RECIPE --train … --out …`."
-        )
-    record = read_json(folder / RUN)
-    if record.get("version") != __version__:
-        raise ModelFolderError(
-            f"{folder / RUN}: was written by Regard {record.get('version')}, and this is {__version__}: "
-            "resume with that version, or start anew."
-        )
+    recipe, about = read_run(folder)
+    assert isinstance(recipe, Recipe)
     if (folder / JOINT).exists():
         joint = Tokenizer.load(folder / JOINT)
         tokenizers = Tokenizers(joint, joint)
@@ -173,13 +162,13 @@ def load_prepared(folder: Path) -> Prepared:
         tokenizers = Tokenizers(Tokenizer.load(folder / SOURCE), Tokenizer.load(folder / TARGET))
     train = EncodedCorpus.open(folder / "train")
     return Prepared(
-        recipe=check_recipe(record["recipe"], str(folder / RUN)),
+        recipe=recipe,
         tokenizers=tokenizers,
         train=train,
         valid=EncodedCorpus.open(folder / "valid") if (folder / "valid").exists() else None,
         valid_pairs=load_pairs(folder / "valid.jsonl"),
         hashes=load_fingerprint(folder),
-        data=record["data"],
+        data=about["data"],
         guide=_load_guide(folder / GUIDE, len(train.target.ids)),
     )
 

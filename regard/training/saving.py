@@ -57,7 +57,7 @@ def save_and_stop(run: Run) -> None:
     save(run)
     model = f" The best model so far is in {run.out}." if holds_model(run.out) else ""
     raise Interrupted(
-        f"stopped after update {run.state.update}, and saved.{model} Go on with: `{run.task.command} --resume "
+        f"stopped after update {run.state.update}, and saved.{model} Go on with: `regard train --resume "
         f"{quote(str(run.out))}`",
         saved=True,
         signal_number=run.interrupts.requested_by,
@@ -102,5 +102,5 @@ def advice_to_resume(run: Run) -> str:
     rate = f"{run.settings.learning_rate / 3:.1g}"
     return (
         f"The last checkpoint with a sane loss, of update {update}, is kept: lower the rate, as in "
-        f"`{run.task.command} --resume {quote(str(run.out))} --set training.learning_rate={rate}`."
+        f"`regard train --resume {quote(str(run.out))} --set training.learning_rate={rate}`."
     )

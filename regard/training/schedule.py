@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 
-from regard.config.settings import LoopSettings, TrainingSettings
+from regard.config.settings import LoopSettings
 from regard.training.checkpoint import State
 
 # The first updates are slower (memory is fetched, kernels are chosen), so the speed is measured after them.
@@ -78,11 +78,6 @@ def _after_warmup(settings: LoopSettings, update: int, peak_update: int, share: 
             return 1 - share
         case "cosine":
             return 0.5 * (1 + math.cos(math.pi * share))
-
-
-def sampling_share(settings: TrainingSettings, update: int, total: int | None) -> float:
-    """Scheduled sampling's share at an update: it grows linearly and is reached at the last one."""
-    return 0.0 if total is None else settings.scheduled_sampling * min(1.0, update / total)
 
 
 def updates_in_budget(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import os
 import shutil
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from shlex import quote
@@ -21,6 +21,7 @@ from regard.models.contract import Predictor
 from regard.process import this_machine, usable_precision
 from regard.storage.files import check_files, checked_files, sha256, sync_folder, write_checksums
 from regard.storage.folder import METRICS, holds_model, read_json, remove_all
+from regard.storage.run import RUN
 from regard.training.budget import PLAN, Journal, ends, how_far, lengthen, updates_asked
 from regard.training.checkpoint import Checkpoints, State
 from regard.training.finish import choose_weights, farewell, training_metrics
@@ -28,10 +29,9 @@ from regard.training.interrupt import Interrupts
 from regard.training.lock import only_training_in
 from regard.training.loop import Run, learn
 from regard.training.optimizer import build_optimizer
-from regard.training.prepare import RUN
 from regard.training.progress import Log, Reporter, duration
 from regard.training.saving import save
-from regard.training.task import Task
+from regard.training.task import PreparedTask, Task
 
 Learned = TypeVar("Learned")
 
@@ -61,16 +61,13 @@ class Session:
         finally:
             reporter.close()
 
-    def start(self, prepare: Callable[[Path], Predictor], reopen: Callable[[Path], Task[Learned]]) -> Learned:
-        """A new training.
-
-        `prepare` checks all data, writes what resuming needs into a folder and returns the model with its first
-        weights; `reopen` reads the task from that folder, here and when it is resumed.
-        """
+    def start(self, asked: Task[Learned]) -> Learned:
+        """A new training."""
+        self.check_precision(asked.recipe.training)
         fresh = self.out / ".training.part"
         shutil.rmtree(fresh, ignore_errors=True)
-        model = prepare(fresh).to(self.device)
-        settings = reopen(fresh).settings
+        model = asked.prepare(fresh, self.reporter).to(self.device)
+        settings = asked.recipe.training
         optimizer, state = build_optimizer(model, settings), State(ends=ends(settings))
         write_checksums(fresh, (str(path.relative_to(fresh)) for path in fresh.rglob("*") if path.is_file()))
         # The folder appears with its first checkpoint: whatever a kill leaves can be resumed or started again.
@@ -82,13 +79,12 @@ class Session:
         sync_folder(self.out)
         checkpoints = Checkpoints(self.folder)
         checkpoints.await_proof()
-        return self.learn(reopen(self.folder), model, optimizer, state, checkpoints)
+        return self.learn(asked.open(self.folder), model, optimizer, state, checkpoints)
 
-    def resume(self, reopen: Callable[[Path], Task[Learned]], overrides: Sequence[str]) -> Learned:
+    def resume(self, asked: Task[Learned], overrides: Sequence[str]) -> Learned:
         """Go on with the training in `out`."""
-        if (self.folder / RUN).exists():
-            self._check_prepared()
-        before = reopen(self.folder)
+        self._check_prepared()
+        before = asked.open(self.folder)
         task = before.changed(_with_one_end(overrides))
         self.check_precision(task.settings)
         model = task.build().to(self.device)
@@ -99,7 +95,7 @@ class Session:
             Journal(self.folder / PLAN).keep_until(state.update)
             lengthen(task.settings, state)
         elif self._is_written(state):
-            longer = f"{task.command} --resume {quote(str(self.out))} --set {_later(task.settings, state)}"
+            longer = f"regard train --resume {quote(str(self.out))} --set {_later(task.settings, state)}"
             raise ModelFolderError(
                 f"{self.out}: its training is finished (update {state.update}): to train longer, `{longer}`; or start "
                 f"another from it, with --from {quote(str(self.out))}."
@@ -109,7 +105,7 @@ class Session:
             self._save_recipe(task)
         return self.learn(task, model, optimizer, state, checkpoints)
 
-    def _say_how_far(self, task: Task[Learned], state: State) -> None:
+    def _say_how_far(self, task: PreparedTask[Learned], state: State) -> None:
         """Where it goes from here; an end that is already past is refused."""
         settings = task.settings
         asked = updates_asked(settings, len(task.plan().epoch(state.epoch)))
@@ -128,7 +124,7 @@ class Session:
         except ModelFolderError as error:
             raise ModelFolderError(f"{str(error).rstrip('.')}: start training anew, with --overwrite.") from None
 
-    def _save_recipe(self, task: Task[Learned]) -> None:
+    def _save_recipe(self, task: PreparedTask[Learned]) -> None:
         """Replace run.json; a crash leaves the old or the new one, and a checksum for it."""
         fresh = self.folder / ".recipe.part"
         shutil.rmtree(fresh, ignore_errors=True)
@@ -168,7 +164,12 @@ class Session:
         return loaded.state
 
     def learn(
-        self, task: Task[Learned], model: Predictor, optimizer: Optimizer, state: State, checkpoints: Checkpoints
+        self,
+        task: PreparedTask[Learned],
+        model: Predictor,
+        optimizer: Optimizer,
+        state: State,
+        checkpoints: Checkpoints,
     ) -> Learned:
         """Run the loop and write the model folder."""
         tensorboard = self.out / "tensorboard" if self.tensorboard else None
@@ -239,7 +240,7 @@ def _saying_what_is_safe(run: Run) -> Iterator[None]:
     except OSError as error:
         raise TrainingError(
             f"{error.filename or run.out}: cannot be written at update {run.state.update} ({error.strerror}); the "
-            f"checkpoint before it is safe: mend that, then `{run.task.command} --resume {run.out}`."
+            f"checkpoint before it is safe: mend that, then `regard train --resume {run.out}`."
         ) from error
 
 

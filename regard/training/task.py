@@ -1,7 +1,7 @@
-"""What a training is about: the seam between the loop, which knows no text and no images, and what is learned.
+"""What a training is about: the interface between the loop, which knows no text and no images, and what is learned.
 
-The loop and the session that starts and resumes it are the same for translating, classifying and captioning. A Task
-says what differs: the batches, the model, how well it does, and the folder that is written in the end.
+The loop and the session that starts and resumes it are the same for translation, classification and captioning. A
+Task prepares the data in OUT/training; a PreparedTask gives the loop its batches, model, loss, validation and result.
 """
 
 from __future__ import annotations
@@ -14,10 +14,11 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, Protocol, Self, TypeVa
 import torch
 
 from regard.config.settings import AnyRecipe, LoopSettings
-from regard.models.contract import Batch, Predictor
+from regard.models.contract import Batch, Output, Predictor
 
 if TYPE_CHECKING:
     from regard.training.loop import Run
+    from regard.training.progress import Reporter
 
 Learned = TypeVar("Learned", covariant=True)
 
@@ -66,11 +67,28 @@ class Validates(Protocol):
 
 
 class Task(ABC, Generic[Learned]):
-    """One thing to learn, as it lies in OUT/training; `Learned` is what the training returns."""
+    """What to learn: a recipe and the data that a user names; `Learned` is what the training returns.
+
+    `prepare` is called once, in a new training; `open` in every one, new or resumed.
+    """
+
+    recipe: AnyRecipe
+    unit: ClassVar[str] = "tokens"  # what the loss is an average over
+
+    @abstractmethod
+    def prepare(self, folder: Path, reporter: Reporter) -> Predictor:
+        """Check all data, write what resuming needs into the folder, run.json last; the model with initial weights."""
+
+    @abstractmethod
+    def open(self, folder: Path) -> PreparedTask[Learned]:
+        """The data that `prepare` wrote into the folder, ready for the loop."""
+
+
+class PreparedTask(ABC, Generic[Learned]):
+    """The data of a task as it lies in OUT/training: all that the loop knows of what is learned."""
 
     unit: ClassVar[str] = "tokens"  # what the loss is an average over
     examples: ClassVar[str] = "sentence pairs"  # what a batch is made of
-    command: ClassVar[str] = "regard train"  # what is typed to go on
 
     recipe: AnyRecipe
 
@@ -91,6 +109,10 @@ class Task(ABC, Generic[Learned]):
     def validator(self, device: torch.device) -> Validates | None:
         """The validation, if there is anything to validate on."""
 
+    def forward(self, model: Any, batch: Batch, update: int, total: int | None) -> tuple[Batch, Output]:
+        """The model's output for a batch in an update of `total`; a task may change the batch or add a loss."""
+        return batch, model(batch)
+
     @abstractmethod
     def changed(self, overrides: Sequence[str]) -> Self:
         """The same with settings changed, to be resumed; what cannot be changed any more is refused."""
@@ -105,7 +127,3 @@ class Task(ABC, Generic[Learned]):
 
     def watch(self, run: Run) -> None:
         """Look at the model once at each validation; nothing, for most tasks."""
-
-    def share_of_own_words(self, update: int, total: int | None) -> float:
-        """Scheduled sampling: how many of an update's target inputs are the model's own words."""
-        return 0.0

@@ -18,7 +18,6 @@ from PIL import Image
 from serve_help import Running, running_models, served, tiny
 
 from regard.errors import ConfigError
-from regard.inference.captioner_folder import write_captioner
 from regard.look.record import Look
 from regard.nn.attention.intervention import Intervention
 from regard.serve.image_models import ServedCaptioner, ServedClassifier
@@ -273,7 +272,7 @@ def test_folders_are_read_by_what_they_hold(tmp_path: Path) -> None:
         **{"data": {}, "parameters": 1, "updates": 1, "epochs": 1, "seconds": 1, "target_vocabulary": 1},
         "valid": {"loss": 0.5},
     }
-    write_captioner(tmp_path / "scenes", captioner)
+    captioner.save(tmp_path / "scenes")
     classifier.metrics = {
         "data": {"train": {"data": "toy:two-ears:400", "images": 4}},
         **{"parameters": 1, "updates": 1, "epochs": 1, "images": 1, "seconds": 1},

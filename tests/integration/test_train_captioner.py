@@ -11,17 +11,17 @@ import pytest
 from PIL import Image
 
 import regard
+from regard.cli import main
 from regard.config.captioning import CaptionRecipe
 from regard.config.recipes import check_as
 from regard.data.toy.scenes import scenes
 from regard.errors import ConfigError, DataError, ModelFolderError
-from regard.evaluation.captions import evaluate_captioner
 from regard.inference.captioner import Captioner
+from regard.inference.captioner_evaluation import evaluate_captioner
 from regard.look.record import Look
-from regard.look.views.caption import look_captioner
 from regard.nn.attention.intervention import Intervention
 from regard.storage.folder import read_tensors
-from regard.training.tasks.captioning import train_captioner
+from regard.training import train
 
 SIZES = {"image_size": 32, "channels": [8, 8, 16], "embedding_size": 8, "hidden_size": 12, "attention_size": 8}
 FAST = {"batch_images": 8, "validation_captions": 10, "warmup": 2, "learning_rate": 0.01}
@@ -58,7 +58,7 @@ def photos(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory: pytest.TempPathFactory, photos: Path) -> Path:
     out = tmp_path_factory.mktemp("models") / "photos"
-    train_captioner(recipe(validate_every=3), data=photos, out=out, threads=1, progress=False)
+    train(recipe(validate_every=3), train=photos, out=out, threads=1, progress=False)
     return out
 
 
@@ -94,9 +94,9 @@ def test_training_on_files_writes_a_folder_that_load_opens(trained: Path, tmp_pa
 def test_an_unfinished_training_names_the_command_that_resumes_it(tmp_path: Path, photos: Path):
     (tmp_path / "training" / "checkpoint-00000001").mkdir(parents=True)
     (tmp_path / "training" / "run.json").write_text('{"recipe": {"model": {"kind": "captioner"}}}')
-    with pytest.raises(ModelFolderError, match=f"go on with `regard vision train --resume {tmp_path}`"):
-        train_captioner(recipe(), data=photos, out=tmp_path, threads=1, progress=False)
-    with pytest.raises(ModelFolderError, match=f"go on with `regard vision train --resume {tmp_path}`"):
+    with pytest.raises(ModelFolderError, match=f"go on with `regard train --resume {tmp_path}`"):
+        train(recipe(), train=photos, out=tmp_path, threads=1, progress=False)
+    with pytest.raises(ModelFolderError, match=f"go on with `regard train --resume {tmp_path}`"):
         regard.load(tmp_path)
 
 
@@ -115,21 +115,21 @@ def test_resume_is_bit_exact(tmp_path: Path, photos: Path):
     settings = {"schedule": "constant", "updates": 6, "validate_every": 3}
     whole, parts = tmp_path / "whole", tmp_path / "parts"
     model = {"dropout": 0.3, "word_dropout": 0.3, "attention": "hard", "doubly_stochastic": 0.1}
-    train_captioner(recipe(model, **settings), data=photos, out=whole, threads=1, progress=False)
-    train_captioner(recipe(model, **settings | {"updates": 3}), data=photos, out=parts, threads=1, progress=False)
+    train(recipe(model, **settings), train=photos, out=whole, threads=1, progress=False)
+    train(recipe(model, **settings | {"updates": 3}), train=photos, out=parts, threads=1, progress=False)
     with pytest.raises(ModelFolderError, match="its training is finished"):
-        train_captioner(None, out=parts, resume=True, threads=1, progress=False)
+        train(out=parts, resume=True, threads=1, progress=False)
     with pytest.raises(ConfigError, match="model and text of a training cannot be changed"):
-        train_captioner(None, out=parts, resume=True, overrides=["model.dropout=0.1"], threads=1, progress=False)
-    train_captioner(None, out=parts, resume=True, overrides=["training.updates=6"], threads=1, progress=False)
+        train(out=parts, resume=True, overrides=["model.dropout=0.1"], threads=1, progress=False)
+    train(out=parts, resume=True, overrides=["training.updates=6"], threads=1, progress=False)
     one, other = (read_tensors(folder / "model.safetensors") for folder in (whole, parts))
     assert all(np.array_equal(one[name].numpy(), other[name].numpy()) for name in one)
 
 
 def test_scenes_are_learned_from_and_scored(tmp_path: Path):
     out = tmp_path / "scenes"
-    train_captioner(recipe(updates=2), data="toy:scenes:ko:24", out=out, threads=1, progress=False)
-    result = evaluate_captioner(out, data="toy:scenes:ko:6", split="unseen", threads=1)
+    train(recipe(updates=2), train="toy:scenes:ko:24", out=out, threads=1, progress=False)
+    result = evaluate_captioner(regard.load(out), "toy:scenes:ko:6", "unseen")
     assert result["captions"] == 6
     assert 0 <= result["valid"] <= 1
     assert result["words"] > 6
@@ -138,16 +138,17 @@ def test_scenes_are_learned_from_and_scored(tmp_path: Path):
 
 
 def test_files_are_scored_against_all_their_captions(trained: Path, photos: Path):
-    result = evaluate_captioner(trained, data=photos / "valid.tsv", threads=1)
+    result = evaluate_captioner(regard.load(trained), photos / "valid.tsv")
     assert result["captions"] == 4
     assert "nrefs:2" in result["bleu_signature"]
     with pytest.raises(DataError, match="did not learn from the embedded scenes"):
-        evaluate_captioner(trained, threads=1)
+        evaluate_captioner(regard.load(trained))
 
 
 def test_looking_draws_and_prints(trained: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     file = picture(tmp_path / "one.png")
-    look_captioner(trained, file, tmp_path / "look.json", text="a red star")
+    given = ["look", str(trained), str(file), "--reference", "a red star"]
+    assert main([*given, "-o", str(tmp_path / "look.json")]) == 0
     look = Look.from_dict(json.loads((tmp_path / "look.json").read_text()))
     assert (look.model.name, look.model.kind, look.forced) == ("photos", "captioner", True)
     assert look.target.words == ["a", "red", "star"]
@@ -158,16 +159,41 @@ def test_looking_draws_and_prints(trained: Path, tmp_path: Path, capsys: pytest.
     np.testing.assert_allclose(look.alignment, forced.attention.reshape(4, 16), atol=1e-4)
     context = np.sum(look.steps[1].attention[0].weighted_values, 0)
     np.testing.assert_allclose(context, look.steps[1].attention[0].context, atol=1e-4)
-    look_captioner(trained, file, tmp_path / "look.gif", text="a red star")
+    assert main([*given, "-o", str(tmp_path / "look.gif")]) == 0
     with Image.open(tmp_path / "look.gif") as movie:
         assert movie.n_frames == 4
     capsys.readouterr()
-    look_captioner(trained, file, text="a red star")
+    assert main(given) == 0
     printed = capsys.readouterr().out
     assert printed.startswith("a red star\n")
     assert "█" in printed
-    with pytest.raises(ConfigError, match=r"let the name end in that"):
-        look_captioner(trained, file, tmp_path / "look.txt")
+    for wrong, message in {
+        ("-o", str(tmp_path / "look.txt")): "let the name end in that",
+        ("--layer", "1"): "--layer: a captioner has no such choice: leave it out.",
+        ("--fit",): "--fit: a captioner has no such choice",
+        ("--reference", "a"): "one caption for one image",
+        (str(file),): "give one PNG or JPEG file",
+    }.items():
+        assert main([*given, *wrong]) == 2
+        told = capsys.readouterr().err
+        assert message in told
+        assert told.count("\n") == 1
+
+
+def test_the_commands_take_a_captioner(trained: Path, photos: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    assert main(["evaluate", str(trained), "--data", str(photos / "valid.tsv"), "--format", "json"]) == 0
+    assert json.loads(capsys.readouterr().out)["captions"] == 4
+    assert main(["evaluate", str(trained), "--data", str(photos / "valid.tsv"), "--beam", "2"]) == 2
+    assert f"--beam: {trained} reads images, and this is for text: leave it out." in capsys.readouterr().err
+    assert main(["look", str(trained), str(photos / "0.png"), "--format", "json"]) == 0
+    assert json.loads(capsys.readouterr().out)["image"]["rows"] == 4
+    assert main(["info", str(trained)]) == 0
+    shown = capsys.readouterr().out
+    assert "Show, Attend and Tell" in shown or "captioner" in shown
+    assert "vocabulary" in shown
+    assert main(["train", "captioner", "--train", str(photos), "--out", str(tmp_path), "--from", str(trained)]) == 2
+    assert main(["translate", str(trained), "--input", str(photos / "valid.tsv")]) == 2
+    assert "a model that reads images: use `regard look`" in capsys.readouterr().err
 
 
 # --- mistakes ---------------------------------------------------------------------------------------------------------
@@ -191,7 +217,7 @@ def test_bad_data_is_one_line_and_leaves_nothing(lines: str, message: str, tmp_p
     (tmp_path / "bad.tsv").write_text(lines)
     out = tmp_path / "out"
     with pytest.raises(DataError, match=message):
-        train_captioner(recipe(), data=tmp_path / "bad.tsv", out=out, threads=1, progress=False)
+        train(recipe(), train=tmp_path / "bad.tsv", out=out, threads=1, progress=False)
     assert not out.exists()
 
 
@@ -203,9 +229,9 @@ def test_names_of_data_that_mean_nothing_are_told(tmp_path: Path):
         str(tmp_path): r"train\.tsv: there is no such file",
     }.items():
         with pytest.raises(DataError, match=message):
-            train_captioner(recipe(), data=data, out=tmp_path / "out", threads=1, progress=False)
+            train(recipe(), train=data, out=tmp_path / "out", threads=1, progress=False)
     with pytest.raises(ConfigError, match="the embedded scenes have colours"):
-        train_captioner(recipe({"image_channels": 1}), out=tmp_path / "out", threads=1, progress=False)
+        train(recipe({"image_channels": 1}), train="toy:scenes", out=tmp_path / "out", threads=1, progress=False)
 
 
 def test_images_that_do_not_fit_are_told(trained: Path, tmp_path: Path):
@@ -218,5 +244,5 @@ def test_images_that_do_not_fit_are_told(trained: Path, tmp_path: Path):
 
 
 def test_a_folder_for_images_is_not_for_text(trained: Path):
-    with pytest.raises(ModelFolderError, match="holds a captioner, a model that reads images: use `regard vision`"):
+    with pytest.raises(ModelFolderError, match="holds a captioner, a model that reads images: use `regard look`"):
         regard.Translator.load(trained)

@@ -12,17 +12,17 @@ from PIL import Image
 import regard
 from regard.cli import main
 from regard.config.classification import ClassifierRecipe
+from regard.config.recipes import load_recipe, recipe_names
 from regard.data.images.image_set import ImageSet
 from regard.errors import ConfigError, DataError, ModelFolderError, NoAttention, TrainingError
 from regard.inference.classifier import Classifier
 from regard.look.views.image_maps import rows_of, save_look
 from regard.models.image_classifier import Network
-from regard.training import Interrupted
+from regard.training import Interrupted, train
 from regard.training import loop as loop_module
 from regard.training import saving as saving_module
 from regard.training.checkpoint import Snapshot
 from regard.training.comparison import compare
-from regard.training.tasks.classification import train
 
 
 def picture_of(path: Path) -> tuple[int, int]:
@@ -50,7 +50,7 @@ def recipe(attention: str = "bam", **training: Any) -> ClassifierRecipe:
 
 
 def fit(out: Path, chosen: ClassifierRecipe | None = None, **more: Any) -> Classifier:
-    return train(chosen or recipe(), data=bright_or_dark(), out=out, progress=False, **more)
+    return train(chosen or recipe(), train=bright_or_dark(), out=out, progress=False, **more)
 
 
 @pytest.mark.parametrize("attention", ["none", "se", "cbam", "bam", "self_attention", "vit"])
@@ -64,7 +64,7 @@ def test_every_network_learns_and_its_folder_gives_it_back(tmp_path: Path, atten
     assert isinstance(loaded, Classifier)
     assert loaded.evaluate(test).loss == pytest.approx(measured.loss, rel=1e-5)
     assert (loaded.classes, loaded.shape) == (("left", "right"), (1, 12, 12))
-    found = loaded.classify([test.images[0], test.images[1]])
+    found = loaded.classify([test.images[0, 0], test.images[1, 0]])
     assert [str(each) for each in found] == ["left", "right"]
     assert sum(found[0].probabilities.values()) == pytest.approx(1)
     assert found[0].probability == max(found[0].probabilities.values())
@@ -121,10 +121,10 @@ def test_ctrl_c_saves_and_names_the_command_of_images(tmp_path: Path, monkeypatc
 
     with monkeypatch.context() as patch:
         patch.setattr(loop_module, "seed_of", interrupt)
-        with pytest.raises(Interrupted, match="regard vision train --resume") as caught:
+        with pytest.raises(Interrupted, match="regard train --resume") as caught:
             fit(tmp_path)
     assert caught.value.saved
-    with pytest.raises(ModelFolderError, match="go on with `regard vision train --resume"):
+    with pytest.raises(ModelFolderError, match="go on with `regard train --resume"):
         fit(tmp_path)
     train(out=tmp_path, resume=True, progress=False)
     with pytest.raises(ModelFolderError, match="its training is finished"):
@@ -135,19 +135,19 @@ def test_ctrl_c_saves_and_names_the_command_of_images(tmp_path: Path, monkeypatc
 
 def test_nothing_is_left_behind_where_nothing_began(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="there is no such folder"):
-        train(recipe(), data=tmp_path / "none", out=tmp_path / "model", progress=False)
+        train(recipe(), train=tmp_path / "none", out=tmp_path / "model", progress=False)
     with pytest.raises(ConfigError, match="no images were given"):
         train(recipe(), out=tmp_path / "model", progress=False)
     assert not (tmp_path / "model").exists()
 
 
 def test_a_loss_that_is_not_finite_names_the_images(tmp_path: Path) -> None:
-    with pytest.raises(TrainingError, match=r"in the batch of the images .*regard vision train --resume"):
+    with pytest.raises(TrainingError, match=r"in the batch of the images .*regard train --resume"):
         fit(tmp_path, recipe(learning_rate=1e30, warmup=0, clip_norm=None))
 
 
 def test_what_training_tells(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    train(recipe(), data=bright_or_dark(), out=tmp_path, progress=True)
+    train(recipe(), train=bright_or_dark(), out=tmp_path, progress=True)
     told = capsys.readouterr().err.splitlines()
     assert told[0] == "91 images to learn from and 5 to validate on; 12 x 12 pixels, grey; 2 classes"
     assert any("images/s" in line and "perplexity" not in line for line in told)
@@ -221,8 +221,12 @@ def test_looking_where_there_is_nothing_or_the_image_does_not_fit(models: dict[s
     with pytest.raises(DataError, match="is a colour image, and grey is needed"):
         classifier.classify(tmp_path / "colour.png")
     assert classifier.classify(large, fit=True).label in classifier.classes
-    with pytest.raises(DataError, match="has numbers of the type"):
-        classifier.classify(torch.zeros(1, 12, 12))
+    for image in (np.zeros((12, 12)), np.zeros((1, 12, 12), np.uint8), np.zeros((12, 12, 3), np.uint8)):
+        with pytest.raises(DataError, match=r"this model needs bytes \(height, width\); convert it"):
+            classifier.classify(image)
+    with pytest.raises(DataError, match="the image: is 9 x 12 pixels, grey; the model reads 12 x 12 pixels, grey"):
+        classifier.classify(np.zeros((9, 12), np.uint8))
+    assert classifier.classify(Image.new("L", (12, 12))).label in classifier.classes
     with pytest.raises(DataError, match="evaluate it on such"):
         classifier.evaluate(ImageSet(np.zeros((2, 1, 9, 9), np.uint8), np.array([0, 1]), ("left", "right")))
 
@@ -244,20 +248,20 @@ def folder_of_classes(path: Path) -> Path:
 
 def test_train_evaluate_look_and_resume(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     data, model = str(folder_of_classes(tmp_path / "data")), str(tmp_path / "model")
-    assert main(["vision", "train", "bam", "--data", data, "--out", model, *QUICK]) == 0
+    assert main(["train", "bam", "--train", data, "--out", model, *QUICK]) == 0
     capsys.readouterr()
-    assert main(["vision", "evaluate", model, "--data", data, "--format", "json"]) == 0
+    assert main(["evaluate", model, "--data", data, "--format", "json"]) == 0
     measured = json.loads(capsys.readouterr().out)
     assert measured["images"] == 12
     assert set(measured["by_class"]) == {"left", "right"}
-    assert main(["vision", "evaluate", model, "--data", data]) == 0
+    assert main(["evaluate", model, "--data", data]) == 0
     assert "accuracy" in capsys.readouterr().out
     image = f"{data}/test/left/0.png"
-    assert main(["vision", "look", model, image, "-o", str(tmp_path / "look.gif")]) == 0
+    assert main(["look", model, image, "-o", str(tmp_path / "look.gif")]) == 0
     assert picture_of(tmp_path / "look.gif")[1] == 3  # a frame for each of the recipe's three modules
-    assert main(["vision", "look", model, image]) == 0
+    assert main(["look", model, image]) == 0
     assert "before" in capsys.readouterr().out
-    assert main(["vision", "train", "--resume", model, "--set", "training.updates=3"]) == 0
+    assert main(["train", "--resume", model, "--set", "training.updates=3"]) == 0
     assert json.loads((tmp_path / "model" / "metrics.json").read_text())["updates"] == 3
 
 
@@ -270,11 +274,17 @@ def test_train_evaluate_look_and_resume(tmp_path: Path, capsys: pytest.CaptureFi
         (["train", "bam", "--out", "x"], "no images were given"),
         (["train", "bam", "--out", "x", "--set", "model.attentoin=se"], "did you mean 'attention'?"),
         (["train", "bam", "--out", "x", "--set", "model.kind=resnt"], "did you mean 'resnet'?"),
-        (["train", "--resume", "x", "--data", "y"], "--resume knows"),
+        (["train", "--resume", "x", "--train", "y"], "--resume knows"),
         (["train", "--resume", "x"], "holds no unfinished training"),
         (["evaluate", "x", "--data", "y"], "x: there is no such model folder"),
         (["compare", "x", "--models", "bam,sam"], "there is no network 'sam'"),
-        (["trian"], "regard vision --help"),
+        (["train", "bam", "--train", "a", "b", "--out", "x"], "give one folder or file of images"),
+        (
+            ["train", "bam", "--train", "a", "--valid", "none", "--out", "x"],
+            "--valid none: a resnet is always validated",
+        ),
+        (["train", "bam", "--train", "a", "--out", "x", "--dry-run"], "--dry-run: is for models that read text"),
+        (["train", "bam", "--train", "a", "--out", "x", "--watch-sentence", "a"], "--watch-sentence: is for models"),
         (["recipes", "bem"], "did you mean 'bam'?"),
     ],
 )
@@ -282,7 +292,7 @@ def test_a_wrong_call_is_one_line(
     arguments: list[str], line: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    assert main(["vision", *arguments]) == 2
+    assert main(arguments) == 2
     told = capsys.readouterr().err
     assert told.count("\n") == 1
     assert line in told
@@ -290,14 +300,11 @@ def test_a_wrong_call_is_one_line(
 
 
 def test_every_recipe_of_a_classifier_trains(tmp_path: Path) -> None:
-    from regard.config.classification import load_vision_recipe
-    from regard.config.recipes import recipe_names
-
-    names = [name for name in recipe_names("vision") if isinstance(load_vision_recipe(name), ClassifierRecipe)]
+    names = [name for name in recipe_names() if isinstance(load_recipe(name), ClassifierRecipe)]
     assert {"resnet", "bam", "cbam", "se", "self-attention", "vit", "two-ears"} == set(names)
     for name in names:
         changes = ["training.budget=none", "training.updates=1", "training.batch_images=8"]
-        classifier = train(name, data=bright_or_dark(24), out=tmp_path / name, overrides=changes, progress=False)
+        classifier = train(name, train=bright_or_dark(24), out=tmp_path / name, overrides=changes, progress=False)
         assert isinstance(classifier.network, Network)
 
 

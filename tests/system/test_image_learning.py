@@ -8,10 +8,11 @@ from pathlib import Path
 import pytest
 
 from regard.config.captioning import CaptionRecipe
-from regard.config.classification import load_vision_recipe
-from regard.evaluation.captions import evaluate_captioner
+from regard.config.recipes import load_recipe_as
+from regard.inference.captioner import Captioner
+from regard.inference.captioner_evaluation import evaluate_captioner
+from regard.training import train
 from regard.training.comparison import compare
-from regard.training.tasks.captioning import train_captioner
 
 pytestmark = pytest.mark.slow
 
@@ -19,13 +20,14 @@ CAPTIONER_UPDATES = 4600  # what its thirteen minutes came to on two busy cores
 
 
 def test_a_captioner_tells_the_truth_and_looks_at_what_it_names(tmp_path: Path) -> None:
-    recipe = load_vision_recipe("captioner", [f"training.updates={CAPTIONER_UPDATES}", "training.budget=none"])
-    assert isinstance(recipe, CaptionRecipe)
-    train_captioner(recipe, out=tmp_path / "scenes", progress=False)
-    found = evaluate_captioner(tmp_path / "scenes", split="test")
+    changes = [f"training.updates={CAPTIONER_UPDATES}", "training.budget=none"]
+    recipe = load_recipe_as(CaptionRecipe, "captioner", changes)
+    captioner = train(recipe, train="toy:scenes", out=tmp_path / "scenes", progress=False)
+    assert isinstance(captioner, Captioner)
+    found = evaluate_captioner(captioner, split="test")
     assert found["valid"] >= 0.95
     assert found["pointing_accuracy"] >= 0.88  # of all cells only 9 % are in the right box
-    unseen = evaluate_captioner(tmp_path / "scenes", split="unseen")
+    unseen = evaluate_captioner(captioner, split="unseen")
     assert unseen["valid"] >= 0.75  # pairs of colour and shape that it has never seen
 
 

@@ -6,30 +6,30 @@ import pytest
 
 from regard.cli import main
 from regard.config import recipes as recipe
-from regard.config import settings as config
 
 
 def test_models_lists_every_model_with_paper_and_score(capsys):
     assert main(["models"]) == 0
     header, *lines = capsys.readouterr().out.splitlines()
     assert header.split() == ["model", "paper", "published"]
-    assert [line.split()[0] for line in lines] == list(config.MODEL_SETTINGS)
-    for line, settings in zip(lines, config.MODEL_SETTINGS.values(), strict=True):
+    assert [line.split()[0] for line in lines] == list(recipe.ARCHITECTURES)
+    for line, settings in zip(lines, recipe.ARCHITECTURES.values(), strict=True):
         assert settings.paper in line
         assert settings.published in line
 
 
-@pytest.mark.parametrize("name", config.MODEL_SETTINGS)
+@pytest.mark.parametrize("name", recipe.ARCHITECTURES)
 def test_a_model_shows_every_setting_with_its_default(capsys, name):
     assert main(["models", name]) == 0
     out = capsys.readouterr().out
     written = dict(line.removeprefix("model.").split("=", 1) for line in out.splitlines() if line.startswith("model."))
     shown = {key.strip(): value.strip() for key, value in written.items()}
-    fields = {key: field for key, field in config.MODEL_SETTINGS[name].model_fields.items() if key != "kind"}
+    fields = {key: field for key, field in recipe.ARCHITECTURES[name].model_fields.items() if key != "kind"}
     assert shown.keys() == fields.keys()
     for key, field in fields.items():
         if field.default is not None:
-            assert tomllib.loads(f"x = {shown[key]}")["x"] == field.default
+            default = list(field.default) if isinstance(field.default, tuple) else field.default
+            assert tomllib.loads(f"x = {shown[key]}")["x"] == default
 
 
 @pytest.fixture

@@ -11,12 +11,14 @@ import pytest
 import torch
 from PIL import Image
 
-from regard.config.classification import ClassifierRecipe, ImageTrainingSettings, load_vision_recipe
+from regard.config.classification import ClassifierRecipe, ImageTrainingSettings
+from regard.config.recipes import load_recipe
+from regard.data.images.batches import ImageBatchPlan, augment, channel_statistics
 from regard.data.images.image_set import ImageSet, read_image, read_images
 from regard.data.toy.two_ears import EAR, GAP, LEFT, RIGHT, SIZE, TOP, patterns, two_ears
 from regard.errors import DataError
 from regard.models.image_classifier import Network
-from regard.training.tasks.classification_data import ImagePlan, augment, channel_statistics, prepare
+from regard.training.tasks.prepared_images import prepare
 
 
 def picture(path: Path, size: tuple[int, int] = (6, 5), mode: str = "RGB", seed: int = 0) -> Path:
@@ -42,32 +44,32 @@ def refused(call, *parts: str) -> None:
 
 def test_colours_greys_palettes_transparency_and_16_bits(tmp_path: Path) -> None:
     colour = picture(tmp_path / "colour.png")
-    assert read_image(colour).shape == (3, 5, 6)
-    assert np.array_equal(read_image(colour).numpy().transpose(1, 2, 0), np.asarray(Image.open(colour)))
-    assert read_image(picture(tmp_path / "grey.png", mode="L")).shape == (1, 5, 6)
+    assert read_image(colour).shape == (5, 6, 3)
+    assert np.array_equal(read_image(colour), np.asarray(Image.open(colour)))
+    assert read_image(picture(tmp_path / "grey.png", mode="L")).shape == (5, 6)
     Image.open(colour).convert("P").save(tmp_path / "palette.png")
-    assert read_image(tmp_path / "palette.png").shape == (3, 5, 6)
+    assert read_image(tmp_path / "palette.png").shape == (5, 6, 3)
     Image.new("RGBA", (4, 4), (200, 0, 0, 0)).save(tmp_path / "clear.png")
     assert (read_image(tmp_path / "clear.png") == 255).all()  # nothing is there: white
     Image.fromarray(np.full((4, 4), 65535, np.uint16)).save(tmp_path / "deep.png")
     assert (read_image(tmp_path / "deep.png") == 255).all()
     Image.open(colour).save(tmp_path / "photo.jpg", quality=95)
-    assert read_image(tmp_path / "photo.jpg").shape == (3, 5, 6)
-    assert read_image(colour, size=8).shape == (3, 8, 8)
+    assert read_image(tmp_path / "photo.jpg").shape == (5, 6, 3)
+    assert read_image(colour, size=8).shape == (8, 8, 3)
 
 
 def test_a_photo_is_turned_upright(tmp_path: Path) -> None:
     exif = Image.Exif()
     exif[0x0112] = 6  # the camera was held on its side
     Image.new("RGB", (8, 4)).save(tmp_path / "turned.jpg", exif=exif)
-    assert read_image(tmp_path / "turned.jpg").shape == (3, 8, 4)
+    assert read_image(tmp_path / "turned.jpg").shape == (8, 4, 3)
 
 
 def test_a_grey_image_where_colour_is_needed(tmp_path: Path) -> None:
     grey = picture(tmp_path / "grey.png", mode="L")
     refused(lambda: read_image(grey, 3), "grey.png: is a grey image, and colour is needed")
     refused(lambda: read_image(picture(tmp_path / "c.png"), 1), "c.png: is a colour image, and grey is needed")
-    assert read_image(grey, 3, convert=True).shape == (3, 5, 6)
+    assert read_image(grey, 3, convert=True).shape == (5, 6, 3)
 
 
 def test_files_that_are_no_image_or_damaged(tmp_path: Path) -> None:
@@ -213,7 +215,7 @@ def test_images_are_held_out_where_there_is_no_validation_split() -> None:
 
 def test_every_image_comes_once_an_epoch_and_no_batch_is_of_one() -> None:
     made = two_ears("train", 65)
-    plan = ImagePlan(made, recipe(batch_images=64).training)
+    plan = ImageBatchPlan(made, recipe(batch_images=64).training)
     batches = [plan.batch(item) for item in plan.epoch(0)]
     assert [len(batch.source) for batch in batches] == [33, 32]
     assert sorted(index for batch in batches for index in batch.indices) == list(range(65))
@@ -225,7 +227,7 @@ def test_every_image_comes_once_an_epoch_and_no_batch_is_of_one() -> None:
 
 def test_moving_and_mirroring_follow_from_seed_epoch_and_place() -> None:
     made = two_ears("train", 64)
-    plan = ImagePlan(made, recipe(batch_images=64, flip=True, shift=3).training)
+    plan = ImageBatchPlan(made, recipe(batch_images=64, flip=True, shift=3).training)
     (first,) = plan.epoch(0)
     assert np.array_equal(plan.batch(first).source, plan.batch(first).source)
     (other,) = plan.epoch(1)
@@ -298,7 +300,7 @@ def test_the_class_is_whether_both_ears_wear_the_same_and_no_ear_alone_tells() -
 
 
 def test_a_network_that_sees_13_pixels_never_sees_both_ears() -> None:
-    settings = load_vision_recipe("two-ears").model
+    settings = load_recipe("two-ears").model
     network = Network(settings, (1, SIZE, SIZE), 2).eval()
     image = torch.randn(1, 1, SIZE, SIZE, requires_grad=True)
     features = network.body.stages[1](network.body.stages[0](network.body.stem(image)))

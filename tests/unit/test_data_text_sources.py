@@ -1,66 +1,13 @@
-"""What a user may name as text, and which file belongs to which option."""
+"""What a user may name as text."""
 
 from pathlib import Path
 
 import pytest
 
-from regard.cli.train import assign
 from regard.data.text.corpus import Pair
 from regard.data.text.sources import load_pairs, open_text, overlap_warning, read_valid, save_pairs, spread
 from regard.data.text.sources import training_fingerprint as hashes_of
-from regard.errors import ConfigError, DataError
-
-FILES = ["corpus.de", "corpus.en", "dev.de", "dev.en"]
-
-
-@pytest.mark.parametrize(
-    ("words", "train", "valid", "expected"),
-    [
-        (
-            ["bahdanau", "corpus.en", "dev.en"],
-            ["corpus.de"],
-            ["dev.de"],
-            ("bahdanau", ["corpus.de", "corpus.en"], ["dev.de", "dev.en"]),
-        ),
-        (["luong"], ["c.tsv"], ["d.tsv"], ("luong", ["c.tsv"], ["d.tsv"])),
-        (["luong", "dev.en"], ["c.tsv"], ["dev.de"], ("luong", ["c.tsv"], ["dev.de", "dev.en"])),
-        (["luong", "c.en"], ["c.de"], ["d.tsv.gz"], ("luong", ["c.de", "c.en"], ["d.tsv.gz"])),
-        (["luong", "c.en"], ["c.de"], ["toy:reverse"], ("luong", ["c.de", "c.en"], ["toy:reverse"])),
-        (["c.en", "my.toml"], ["c.de"], [], ("my.toml", ["c.de", "c.en"], [])),
-        (["luong"], ["c.txt"], [], ("luong", ["c.txt"], [])),
-        (["luong"], ["c.de", "c.en"], ["d.de", "d.en"], ("luong", ["c.de", "c.en"], ["d.de", "d.en"])),
-        (["misspelt", "c.en"], ["c.de"], [], ("misspelt", ["c.de", "c.en"], [])),
-        ([], [], [], (None, [], [])),
-    ],
-)
-def test_each_file_finds_its_option(
-    words: list[str], train: list[str], valid: list[str], expected: tuple[str | None, list[str], list[str]]
-) -> None:
-    assert assign(words, train, valid, needs_recipe=True) == expected
-
-
-def test_fine_tuning_needs_no_recipe() -> None:
-    assert assign(["c.en"], ["c.de"], [], needs_recipe=False) == (None, ["c.de", "c.en"], [])
-    assert assign(["luong", "c.en"], ["c.de"], [], needs_recipe=False) == ("luong", ["c.de", "c.en"], [])
-
-
-@pytest.mark.parametrize(
-    ("words", "train", "valid"),
-    [
-        (["luong", "x"], ["c"], ["d"]),
-        (["luong", "x", "y", "z"], ["c"], ["d"]),
-        (["luong", "x"], ["c.tsv"], []),
-        (["luong", "x"], [], []),
-    ],
-)
-def test_what_is_not_clear_is_asked_about(words: list[str], train: list[str], valid: list[str]) -> None:
-    with pytest.raises(ConfigError, match="not clear which of --train and --valid this belongs to"):
-        assign(words, train, valid, needs_recipe=True)
-
-
-def test_three_files_are_too_many() -> None:
-    with pytest.raises(ConfigError, match="--train a b c: at most two files"):
-        assign(["luong"], ["a", "b", "c"], [], needs_recipe=True)
+from regard.errors import DataError
 
 
 def test_texts_can_be_read_again_and_again(tmp_path: Path) -> None:

@@ -7,9 +7,12 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from regard.data.images.pixels import png_of
 from regard.data.text.tokenizer import Token
-from regard.errors import ConfigError, NoAttention
+from regard.errors import ConfigError, DataError, NoAttention
 from regard.inference.caption import Caption
+from regard.look.caption_maps import shown_image, word_maps
+from regard.look.record import About, Dimensions, Look, LookedImage, Piece, Side
 from regard.look.views.caption import maps_text
 from regard.look.views.caption_pictures import DIM, animation, full_light, light, save_caption
 
@@ -26,6 +29,34 @@ def caption(image: np.ndarray = GREY) -> Caption:
     maps[3] = 1 / 6
     tokens = (token("a", 0), token(" cir", 1), token("cle", 1), Token(3, "</s>", None, 0, 0))
     return Caption(image, "a circle", tokens, score=-0.5, log_probability=-1.0, attention=maps)
+
+
+def look(image: np.ndarray = GREY) -> Look:
+    """The record of the same caption."""
+    said = caption(image)
+    pieces = [Piece(text=each.text, surface=each.text, word=each.word, id=each.id) for each in said.tokens]
+    return Look(
+        model=About(name="scenes", kind="captioner"),
+        source=Side(text="", words=[], pieces=[]),
+        target=Side(text=said.text, words=list(said.words), pieces=pieces),
+        score=said.score,
+        log_probability=said.log_probability,
+        finished=True,
+        forced=False,
+        alignment=said.attention.reshape(4, 6).tolist(),
+        attention={},
+        steps=[],
+        shown_dimensions=0,
+        dimensions=Dimensions(query=0, value=0, summary=0),
+        image=LookedImage(width=64, height=64, rows=2, columns=3, png=png_of(image)),
+    )
+
+
+def test_the_record_gives_the_maps_of_the_caption():
+    np.testing.assert_array_equal(word_maps(look()), caption().word_attention())
+    np.testing.assert_array_equal(shown_image(look()), GREY)
+    with pytest.raises(DataError, match="is not of an image"):
+        word_maps(look().model_copy(update={"image": None}))
 
 
 def test_words_have_the_mean_of_their_pieces():
@@ -65,7 +96,7 @@ def test_small_images_are_enlarged_and_grey_ones_drawn():
 
 
 def test_an_animation_has_a_frame_for_the_image_and_for_each_word():
-    movie = Image.open(io.BytesIO(animation(caption(), milliseconds=300)))
+    movie = Image.open(io.BytesIO(animation(look(), milliseconds=300)))
     assert movie.n_frames == 3
     assert movie.info["duration"] == 300
     brightness = []
@@ -76,20 +107,20 @@ def test_an_animation_has_a_frame_for_the_image_and_for_each_word():
 
 
 def test_sheets_are_written_and_other_names_refused(tmp_path):
-    save_caption(caption(), tmp_path / "sheet.png")
+    save_caption(look(), tmp_path / "sheet.png")
     with Image.open(tmp_path / "sheet.png") as sheet:
         assert sheet.width > 500
     with pytest.raises(ConfigError, match="this picture is drawn as"):
-        save_caption(caption(), tmp_path / "sheet.bmp")
+        save_caption(look(), tmp_path / "sheet.bmp")
 
 
 def test_the_terminal_shows_maps_side_by_side_within_the_window():
-    text = maps_text(caption(), 80)
+    text = maps_text(look(), 80)
     assert text.splitlines() == [
         "a        circle",
         "██····   ······",
         "······   ··████",
     ]
-    narrow = maps_text(caption(), 8)
+    narrow = maps_text(look(), 8)
     assert max(map(len, narrow.splitlines())) <= 8
     assert narrow.count("circle") == 1

@@ -9,6 +9,7 @@ from xml.etree import ElementTree
 import pytest
 
 from regard.config.recipes import load_recipe, recipe_names
+from regard.config.settings import Recipe
 from regard.errors import ConfigError
 from regard.look.views.diagram import build_diagram
 from regard.look.views.diagram_svg import Drawing, draw_diagram
@@ -39,7 +40,7 @@ VARIANTS = {
     "one-layer": ("seq2seq", ["model.layers=1"]),
     "not-reversed": ("seq2seq", ["model.reverse_source=false"]),
 }
-CASES = {name: (name, []) for name in recipe_names()} | VARIANTS
+CASES = {name: (name, []) for name in recipe_names() if isinstance(load_recipe(name), Recipe)} | VARIANTS
 
 
 def graph(case: str, source: str = "the cat sat", target: str | None = None) -> Diagram:

@@ -12,8 +12,9 @@ from regard.models.contract import Batch, Model, Output, State, Step
 from regard.nn.attention.intervention import Intervention
 from regard.nn.attention.memory import Memory
 from regard.training import loss as loss_module
-from regard.training.loop import with_own_words
-from regard.training.loss import backward, guided_loss, likelihood, predictions
+from regard.training.loss import backward, likelihood, predictions
+from regard.training.tasks.guided_attention import guided_loss
+from regard.training.tasks.scheduled_sampling import sample_inputs
 
 
 class Linear(Model):
@@ -153,12 +154,12 @@ def test_scheduled_sampling_feeds_the_models_own_words() -> None:
     torch.manual_seed(1)
     model, batch = Linear(), a_batch()
     words = predictions(model, model(batch).hidden)
-    everything = with_own_words(model, batch, 1.0)
+    everything = sample_inputs(model, batch, 1.0)
     assert torch.equal(everything.target_in[:, 0], batch.target_in[:, 0])
     assert torch.equal(everything.target_in[:, 1:], words[:, :-1])
     assert not torch.equal(everything.target_in, batch.target_in)
     assert torch.equal(everything.target_out, batch.target_out)
-    assert torch.equal(with_own_words(model, batch, 0.0).target_in, batch.target_in)
+    assert torch.equal(sample_inputs(model, batch, 0.0).target_in, batch.target_in)
 
 
 def test_guided_loss_is_the_cross_entropy_of_the_guided_tokens() -> None:

@@ -12,8 +12,9 @@ from regard.training.budget import Decision, Journal, Pace, updates_asked
 from regard.training.checkpoint import Snapshot, State
 from regard.training.loop import seed_of
 from regard.training.optimizer import build_optimizer
-from regard.training.schedule import learning_rate, next_learning_rate, sampling_share, updates_in_budget
+from regard.training.schedule import learning_rate, next_learning_rate, updates_in_budget
 from regard.training.selection import note_gain, worth_keeping
+from regard.training.tasks.scheduled_sampling import sampling_share
 
 
 def settings(**changes: object) -> TrainingSettings:
@@ -113,8 +114,8 @@ def test_the_pace_forgets_the_first_updates_and_follows_a_change() -> None:
 def test_an_unmeasured_budget_stands_at_the_peak() -> None:
     assert learning_rate(settings(schedule="cosine"), 25, None) == 1.0
     assert learning_rate(settings(schedule="cosine"), 5, None) == 0.5
-    assert sampling_share(settings(scheduled_sampling=0.4), 25, None) == 0.0
-    assert sampling_share(settings(scheduled_sampling=0.4), 50, 100) == pytest.approx(0.2)
+    assert sampling_share(0.4, 25, None) == 0.0
+    assert sampling_share(0.4, 50, 100) == pytest.approx(0.2)
 
 
 def test_a_budget_leaves_time_for_validations() -> None:

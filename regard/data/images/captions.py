@@ -22,7 +22,7 @@ import numpy as np
 import numpy.typing as npt
 
 from regard.data.images.image_set import read_image
-from regard.data.images.pixels import Pixels, as_pixels, as_tensor
+from regard.data.images.pixels import Pixels, as_tensor
 from regard.data.lines import read_lines
 from regard.data.toy.scenes import LANGUAGES, Language, scenes
 from regard.errors import DataError
@@ -129,7 +129,7 @@ def _open_tsv(path: Path, channels: int) -> Captioned:
 
     def examples() -> Iterator[Example]:
         for name, captions in by_file.items():
-            yield Example(as_pixels(read_image(path.parent / name, channels)), tuple(captions))
+            yield Example(read_image(path.parent / name, channels), tuple(captions))
 
     return Captioned(f"{path.name}, {len(by_file):,} images", examples, blank)
 

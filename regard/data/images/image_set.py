@@ -22,10 +22,9 @@ from typing import BinaryIO, Literal
 
 import numpy as np
 import numpy.typing as npt
-import torch
 from PIL import Image, ImageOps, UnidentifiedImageError
-from torch import Tensor
 
+from regard.data.images.pixels import Pixels, as_tensor
 from regard.data.lines import GZIP_ERRORS, open_unpacked
 from regard.errors import DataError
 
@@ -76,8 +75,8 @@ class TooManyPixels(DataError):  # noqa: N818  (it reads as what it is)
 
 def read_image(
     path: str | Path, channels: int | None = None, size: int | None = None, *, convert: bool = False
-) -> Tensor:
-    """The bytes (C, H, W) of a PNG or JPEG file; transparency is laid on white, palettes become colours.
+) -> Pixels:
+    """The bytes of a PNG or JPEG file; transparency is laid on white, palettes become colours.
 
     `channels` (1 or 3) refuses a grey image where colour is wanted and the reverse, unless it may `convert`. `size`
     stretches it to size x size.
@@ -95,7 +94,7 @@ def decode_image(
     convert: bool = False,
     most: int = MAX_PIXELS,
     most_side: int = MAX_SIDE,
-) -> Tensor:
+) -> Pixels:
     """The same of an open file, which errors call by its name.
 
     More than `most` pixels, or than `most_side` in a row or a column, are refused undecoded.
@@ -128,7 +127,7 @@ def _check_claim(size: tuple[int, int], name: str, most: int, most_side: int) ->
         raise TooManyPixels(f"{name}: claims to be more than {most_side:,} pixels wide or high: make it smaller.")
 
 
-def _decode(opened: Image.Image, name: str, channels: int | None, size: int | None, convert: bool) -> Tensor:
+def _decode(opened: Image.Image, name: str, channels: int | None, size: int | None, convert: bool) -> Pixels:
     picture = _plain(opened)
     found = 1 if picture.mode == "L" else 3
     if channels is not None and found != channels:
@@ -140,9 +139,7 @@ def _decode(opened: Image.Image, name: str, channels: int | None, size: int | No
         picture = picture.convert("L" if channels == 1 else "RGB")
     if size is not None and picture.size != (size, size):
         picture = picture.resize((size, size), Image.Resampling.BILINEAR)
-    pixels = np.array(picture)
-    planes = pixels[None] if pixels.ndim == 2 else pixels.transpose(2, 0, 1)
-    return torch.from_numpy(np.ascontiguousarray(planes))
+    return np.array(picture)
 
 
 def _plain(picture: Image.Image) -> Image.Image:
@@ -265,7 +262,7 @@ def _read_folder(folder: Path, split: Split, channels: int | None, size: int | N
     if unknown:
         raise DataError(f"{where / unknown[0]}: this class is not in {folder / 'train'}: add it there, or take it out.")
     if not names:
-        raise DataError(f"{folder}: holds neither IDX files nor a folder for each class: see `regard vision train -h`.")
+        raise DataError(f"{folder}: holds neither IDX files nor a folder for each class: see `regard train --help`.")
     found = [(path, label) for label, name in enumerate(names) for path in _pictures(where / name)]
     if not found:
         raise DataError(f"{where}: its folders hold no PNG or JPEG images: add some.")
@@ -286,11 +283,11 @@ def _read_pictures(
     found: Sequence[tuple[Path, int]], names: tuple[str, ...], channels: int | None, size: int | None
 ) -> ImageSet:
     first_path, _ = found[0]
-    first = read_image(first_path, channels, size, convert=channels is not None)
+    first = as_tensor(read_image(first_path, channels, size, convert=channels is not None))
     _check_bytes(first.numel() * len(found), first_path.parent.parent)
     images = np.empty((len(found), *first.shape), np.uint8)
     for row, (path, _) in enumerate(found):
-        image = read_image(path, channels, size, convert=channels is not None)
+        image = as_tensor(read_image(path, channels, size, convert=channels is not None))
         if image.shape != first.shape:
             remedy = "images.size" if image.shape[1:] != first.shape[1:] else "images.channels"
             raise DataError(

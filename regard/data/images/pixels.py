@@ -1,9 +1,10 @@
-"""Between the bytes of a picture, as Pillow and NumPy have them, and those that a model reads."""
+"""The two layouts of an image: pixels as Pillow and NumPy have them, and the tensor that a model reads."""
 
 from __future__ import annotations
 
 import base64
 import io
+from os import PathLike
 
 import numpy as np
 import numpy.typing as npt
@@ -11,22 +12,34 @@ import torch
 from PIL import Image
 from torch import Tensor
 
+from regard.errors import DataError
+
 Pixels = npt.NDArray[np.uint8]
 """(H, W, 3), or (H, W) if it is grey."""
 
+Picture = str | PathLike[str] | Image.Image | Pixels
+"""An image that a user gives: a PNG or JPEG file, a Pillow image, or bytes (H, W, 3) or (H, W)."""
 
-def as_tensor(pixels: Pixels, size: int) -> Tensor:
-    """Bytes (C, size, size), the whole picture stretched to them."""
-    if pixels.shape[:2] != (size, size):
+
+def as_tensor(pixels: Pixels, size: int | None = None) -> Tensor:
+    """Bytes (C, H, W); with a size the whole picture stretched to (C, size, size)."""
+    if size is not None and pixels.shape[:2] != (size, size):
         pixels = np.asarray(Image.fromarray(pixels).resize((size, size), Image.Resampling.BILINEAR))
     planes = pixels[None] if pixels.ndim == 2 else pixels.transpose(2, 0, 1)
-    return torch.from_numpy(planes.copy())
+    return torch.from_numpy(np.array(planes, order="C"))
 
 
-def as_pixels(image: Tensor) -> Pixels:
-    """The picture of bytes (C, H, W)."""
-    planes: Pixels = image.numpy()
-    return planes[0] if planes.shape[0] == 1 else np.ascontiguousarray(planes.transpose(1, 2, 0))
+def check_pixels(picture: Image.Image | Pixels, channels: int) -> Pixels:
+    """The bytes of a picture that is not a file, if they have the layout and the colours that a model reads."""
+    pixels = np.asarray(picture)
+    wanted = 3 if channels == 3 else 2
+    if pixels.dtype != np.uint8 or pixels.ndim != wanted or 0 in pixels.shape or pixels.shape[2:] not in ((), (3,)):
+        form = "(height, width, 3)" if channels == 3 else "(height, width)"
+        raise DataError(
+            f"an image of the shape {pixels.shape} and type {pixels.dtype}: this model needs bytes {form}; "
+            f'convert it, with Pillow as in image.convert("{"RGB" if channels == 3 else "L"}").'
+        )
+    return pixels
 
 
 def png_of(pixels: Pixels) -> str:

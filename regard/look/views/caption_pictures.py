@@ -22,7 +22,8 @@ from PIL import Image
 from rich.cells import cell_len
 
 from regard.data.images.pixels import Pixels
-from regard.inference.caption import Caption
+from regard.look.caption_maps import shown_image, word_maps
+from regard.look.record import Look
 from regard.look.views.fonts import fonts_for
 from regard.look.views.heatmap import INK, MUTED, PAPER, save_figure
 from regard.look.views.pictures import check_picture_path, write_picture
@@ -37,27 +38,31 @@ FRAME_DPI = 100
 MILLISECONDS = 900  # of a frame
 
 
-def save_caption(caption: Caption, path: str | Path, *, font: str | Path | None = None, dpi: int = 150) -> Path:
+def save_caption(
+    look: Look, path: str | Path, *, title: str | None = None, font: str | Path | None = None, dpi: int = 150
+) -> Path:
     """Draw a sheet into a .png, .svg or .pdf file, or an animation into a .gif file."""
     path = check_picture_path(path, ("png", "svg", "pdf", "gif"))
     if path.suffix.lower() == ".gif":
-        write_picture(path, animation(caption, font=font))
+        write_picture(path, animation(look, font=font))
     else:
-        save_figure(sheet(caption, font=font), path, dpi)
+        save_figure(sheet(look, title=title, font=font), path, dpi)
     return path
 
 
-def sheet(caption: Caption, *, font: str | Path | None = None) -> Figure:
+def sheet(look: Look, *, title: str | None = None, font: str | Path | None = None) -> Figure:
     """The image, then one picture for each word."""
-    largest = [f"largest weight {weights.max():.2f}" for weights in caption.word_attention()]
-    panels = [("", full_light(caption.image), ""), *zip(caption.words, lit(caption), largest, strict=True)]
+    image, maps = shown_image(look), word_maps(look)
+    largest = [f"largest weight {weights.max():.2f}" for weights in maps]
+    lit = [light(image, weights) for weights in maps]
+    panels = [("", full_light(image), ""), *zip(look.target.words, lit, largest, strict=True)]
     columns = min(COLUMNS, len(panels))
     rows = math.ceil(len(panels) / columns)
-    tall = PANEL * caption.image.shape[0] / caption.image.shape[1] + 0.42
-    families = fonts_for([caption.text], font)
+    tall = PANEL * image.shape[0] / image.shape[1] + 0.42
+    families = fonts_for([look.target.text, title or ""], font)
     figure = Figure(figsize=(columns * PANEL, rows * tall + 0.4), facecolor=PAPER, layout="constrained")
     FigureCanvasAgg(figure)
-    figure.suptitle(caption.text, family=families, color=INK, fontsize=12)
+    figure.suptitle(title or look.target.text, family=families, color=INK, fontsize=12)
     axes = figure.subplots(rows, columns, squeeze=False).flatten()
     for (word, picture, note), place in zip(panels, axes, strict=False):
         _show(place, picture)
@@ -68,20 +73,16 @@ def sheet(caption: Caption, *, font: str | Path | None = None) -> Figure:
     return figure
 
 
-def animation(caption: Caption, *, font: str | Path | None = None, milliseconds: int = MILLISECONDS) -> bytes:
+def animation(look: Look, *, font: str | Path | None = None, milliseconds: int = MILLISECONDS) -> bytes:
     """A GIF: the image with the whole caption, then a frame for each word, which the caption marks."""
-    families = fonts_for([caption.text], font)
-    pictures = [full_light(caption.image), *lit(caption)]
-    frames = [_frame(picture, caption.words, number - 1, families) for number, picture in enumerate(pictures)]
+    families = fonts_for([look.target.text], font)
+    image = shown_image(look)
+    pictures = [full_light(image), *(light(image, weights) for weights in word_maps(look))]
+    frames = [_frame(picture, look.target.words, number - 1, families) for number, picture in enumerate(pictures)]
     buffer = io.BytesIO()
     first, *others = [frame.quantize(128) for frame in frames]
     first.save(buffer, "GIF", save_all=True, append_images=others, duration=milliseconds, loop=0)
     return buffer.getvalue()
-
-
-def lit(caption: Caption) -> list[Pixels]:
-    """The image for each word, every cell as bright as its weight."""
-    return [light(caption.image, weights) for weights in caption.word_attention()]
 
 
 def light(image: Pixels, weights: npt.NDArray[np.floating]) -> Pixels:

@@ -7,8 +7,8 @@ from pathlib import Path
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
+from regard.evaluation.comparison import NAMES, Comparison
 from regard.look.views.heatmap import COLOURS, INK, MUTED, PAPER, save_figure
-from regard.training.comparison import NAMES, Comparison
 
 BAR = 0.34  # half the length of a mean's bar
 

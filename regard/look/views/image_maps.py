@@ -20,8 +20,7 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 from PIL import Image
 
-from regard.inference.classifier import Classification, Classifier
-from regard.look.classification_record import Map, classification_record, only_image
+from regard.look.classification import Classification, Map, only_image
 from regard.look.views.heatmap import COLOURS, INK, MUTED, PAPER, save_figure
 from regard.look.views.pictures import check_picture_path, write_picture
 from regard.look.views.terminal import FAINT, SHADES
@@ -56,25 +55,12 @@ class Row:
     panels: tuple[Panel, ...]
 
 
-def look_classifier(
-    folder: str | Path, image: str | Path, output: str | Path | None = None, device: str = "cpu", *, fit: bool = False
-) -> str:
-    """Classify an image, draw what the modules did if there is somewhere to draw it, and return what to print."""
-    path = None if output is None else check_picture_path(output, FORMATS)
-    found = Classifier.load(folder, device).look(image, fit=fit)
-    told = "\n".join(f"{probability:7.2%}  {name}" for name, probability in list(found.probabilities.items())[:5])
-    if path is None:
-        return f"{told}\n\n{text_maps(found)}"
-    save_look(found, path)
-    return told
-
-
 def save_look(found: Classification, path: str | Path, dpi: int = 150) -> Path:
     """Draw a sheet (.png, .svg, .pdf), a frame for each module (.gif), or write all weights (.json)."""
     path = check_picture_path(path, FORMATS)
     form = path.suffix[1:].lower()
     if form == "json":
-        write_picture(path, (json.dumps(classification_record(found), ensure_ascii=False) + "\n").encode())
+        write_picture(path, (json.dumps(found.to_dict(), ensure_ascii=False) + "\n").encode())
     elif form == "gif":
         write_picture(path, animation(found))
     else:
@@ -190,8 +176,8 @@ def _on_paper(frame: Image.Image, size: tuple[int, int]) -> Image.Image:
 
 def _picture(found: Classification) -> Map:
     """The image (H, W, 3) between 0 and 1."""
-    planes = found.image.astype(np.float64) / 255
-    return np.repeat(planes, 3, 0).transpose(1, 2, 0) if len(planes) == 1 else planes.transpose(1, 2, 0)
+    pixels = found.image.astype(np.float64) / 255
+    return np.repeat(pixels[..., None], 3, 2) if pixels.ndim == 2 else pixels
 
 
 def _draw_image(axes: Axes, picture: Map) -> None:

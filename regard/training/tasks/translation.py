@@ -1,9 +1,9 @@
-"""Translating as a task of the training loop."""
+"""Translation as a task of the training loop."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -12,23 +12,83 @@ import torch
 from regard.config.recipes import with_overrides
 from regard.config.settings import Recipe, TrainingSettings
 from regard.data.text.batches import BatchPlan
+from regard.data.text.sources import (
+    NO_VALIDATION,
+    Given,
+    Tokenizers,
+    check_valid_is_there,
+    hold_out,
+    is_toy,
+    open_text,
+    own_valid,
+)
 from regard.errors import ConfigError
 from regard.inference.translator import Translator
 from regard.look.moments import keep_moment
-from regard.models.contract import MakeModel, Model
-from regard.storage.card import model_card
-from regard.storage.folder import model_tensors, write_folder
+from regard.models.contract import Batch, MakeModel, Model, Output
+from regard.storage.card import translator_card
+from regard.storage.folder import Folder, model_tensors, write_folder
 from regard.training.loop import Run
-from regard.training.prepare import Prepared, save_run
-from regard.training.schedule import sampling_share
-from regard.training.start import build
-from regard.training.task import Task
+from regard.training.prepare import Prepared, load_prepared, prepare, save_prepared, save_run
+from regard.training.progress import Reporter
+from regard.training.task import PreparedTask, Task
+from regard.training.tasks.guided_attention import guided_output
+from regard.training.tasks.initial_model import build, initial_model
+from regard.training.tasks.scheduled_sampling import sample_inputs, sampling_share
 from regard.training.validation import Validator
-from regard.training.watch import Watched, look_at_sentences
+from regard.training.watch import Watched, check_sentences, load_sentences, look_at_sentences, save_sentences
 
 
-class TextTask(Task[Translator]):
-    """Sentence pairs that are prepared in OUT/training, and the recipe's model or the user's own."""
+@dataclass(frozen=True)
+class TranslationTask(Task[Translator]):
+    """Parallel text, and the recipe's model or the user's own."""
+
+    recipe: Recipe
+    train: Given | None = None
+    valid: Given | None = None
+    model: MakeModel | None = None  # the user's own
+    start_from: Folder | None = None  # a model to fine-tune
+    watch: Sequence[Watched] = ()
+
+    def prepare(self, folder: Path, reporter: Reporter) -> Model:
+        """Learn the subwords, encode the text, and build the model."""
+        prepared = self.read(folder, reporter)
+        built = initial_model(prepared, self.model, self.start_from, reporter)
+        if self.watch:
+            check_sentences(translator_of(prepared, built, folder.parent, torch.device("cpu")), self.watch)
+            save_sentences(self.watch, folder)
+        save_prepared(prepared, folder)
+        return built
+
+    def read(self, folder: Path, reporter: Reporter) -> Prepared:
+        """Read the text into the folder."""
+        train, valid = self.train, self.valid
+        if train is None:
+            raise ConfigError("no training text was given: name it with --train (or train=).")
+        if valid is None and is_toy(train):
+            valid = own_valid(train)
+        without = isinstance(valid, str) and valid == NO_VALIDATION
+        check_valid_is_there(self.recipe, None if without else "given or held out")
+        text = open_text(train, "train")
+        valid_text = None if valid is None or without else open_text(valid, "valid")
+        if valid is None:
+            if (held := hold_out(text)) is not None:
+                text, valid_text, said = held
+                reporter.say(said)
+            else:
+                check_valid_is_there(self.recipe, None)
+                reporter.say("warning: too few pairs to hold some out: there is no validation.")
+        start = self.start_from
+        tokenizers = None if start is None else Tokenizers(start.source_tokenizer, start.target_tokenizer)
+        return prepare(self.recipe, text, valid_text, folder, tokenizers, reporter)
+
+    def open(self, folder: Path) -> PreparedTranslation:
+        """The encoded text."""
+        return PreparedTranslation(load_prepared(folder), self.model, load_sentences(folder))
+
+
+class PreparedTranslation(PreparedTask[Translator]):
+    """Encoded text in OUT/training, and the recipe's model or the user's own."""
 
     recipe: Recipe
 
@@ -53,22 +113,27 @@ class TextTask(Task[Translator]):
             return None
         return Validator(prepared.valid, prepared.valid_pairs, prepared.tokenizers, self.recipe.training, device)
 
-    def changed(self, overrides: Sequence[str]) -> TextTask:
+    def forward(self, model: Model, batch: Batch, update: int, total: int | None) -> tuple[Batch, Output]:
+        """Teacher forcing, with scheduled sampling and guided attention if the recipe asks for them."""
+        settings = self.recipe.training
+        if (share := sampling_share(settings.scheduled_sampling, update, total)) > 0:
+            batch = sample_inputs(model, batch, share)
+        if batch.guide is None:
+            return batch, model(batch)
+        return batch, guided_output(model, batch, settings.guided_attention)
+
+    def changed(self, overrides: Sequence[str]) -> PreparedTranslation:
         """Model and text stay as they are."""
         recipe = with_overrides(self.recipe, overrides)
         if (recipe.model, recipe.text) != (self.recipe.model, self.recipe.text):
             raise ConfigError("--resume: model and text of a training cannot be changed: start a new one.")
         if recipe.training.guided_attention and self.prepared.guide is None:
             raise ConfigError("--resume: this training began without guided attention: start a new one.")
-        return TextTask(replace(self.prepared, recipe=recipe), self.own, self.watched)
+        return PreparedTranslation(replace(self.prepared, recipe=recipe), self.own, self.watched)
 
     def save_recipe(self, folder: Path) -> None:
         """Write run.json."""
         save_run(self.prepared, folder)
-
-    def share_of_own_words(self, update: int, total: int | None) -> float:
-        """Scheduled sampling."""
-        return sampling_share(self.recipe.training, update, total)
 
     def watch(self, run: Run) -> None:
         """Keep what the model attends to in the watched sentences."""
@@ -90,6 +155,7 @@ class TextTask(Task[Translator]):
         metrics |= {"source_vocabulary": source.size, "target_vocabulary": target.size, "data": prepared.data}
         kind = type(model)
         model_class = None if self.own is None else f"{kind.__module__}.{kind.__qualname__}"
+        name = run.out.resolve().name
         write_folder(
             run.out,
             recipe=self.recipe,
@@ -97,19 +163,13 @@ class TextTask(Task[Translator]):
             target_tokenizer=target,
             weights=model_tensors(model),
             metrics=metrics,
-            card=model_card(self.recipe, metrics, run.out.resolve().name, model_class),
+            card=translator_card(self.recipe, metrics, name, model_class),
             fingerprint=prepared.hashes,
             model_class=model_class,
         )
+        folder = run.out if self.own is None else None
         return Translator(
-            model,
-            self.recipe,
-            source,
-            target,
-            metrics=metrics,
-            device=run.device,
-            name=run.out.resolve().name,
-            folder=run.out if self.own is None else None,
+            model, self.recipe, source, target, metrics=metrics, device=run.device, name=name, folder=folder
         )
 
 

@@ -1,6 +1,6 @@
 """Images learned per second by Regard's loop and by a plain PyTorch loop over the same network, side by side.
 
-    python benchmarks/vision.py --data /usr/share/datasets/fashion-mnist --threads 2
+    python benchmarks/images.py --data /usr/share/datasets/fashion-mnist --threads 2
 
 The plain loop is what one writes by hand: batches from memory, the same network with the same start, cross-entropy,
 AdamW, nothing else. Both turns are taken in each round, so that a machine that slows down slows both.
@@ -18,16 +18,17 @@ from pathlib import Path
 import torch
 from torch import nn
 
-from regard.config.classification import ClassifierRecipe, load_vision_recipe
+from regard.config.classification import ClassifierRecipe
+from regard.config.recipes import load_recipe_as
 from regard.models.image_classifier import Network
 from regard.process import this_machine, tune_process
-from regard.training.tasks.classification import train
-from regard.training.tasks.classification_data import Prepared, prepare
+from regard.training import train
+from regard.training.tasks.prepared_images import PreparedImages, prepare
 
 WARM_UP = 5  # updates that are not counted
 
 
-def plain_loop(recipe: ClassifierRecipe, prepared: Prepared, updates: int) -> float:
+def plain_loop(recipe: ClassifierRecipe, prepared: PreparedImages, updates: int) -> float:
     """Images per second of a loop by hand."""
     settings = recipe.training
     torch.manual_seed(1)
@@ -50,14 +51,14 @@ def plain_loop(recipe: ClassifierRecipe, prepared: Prepared, updates: int) -> fl
     return updates * settings.batch_images / (time.perf_counter() - started)
 
 
-def regard_loop(recipe: ClassifierRecipe, prepared: Prepared, updates: int, threads: int) -> float:
+def regard_loop(recipe: ClassifierRecipe, prepared: PreparedImages, updates: int, threads: int) -> float:
     """Images per second of Regard's loop, checkpoints and log included, from its own log."""
     changes = [f"training.updates={WARM_UP + updates}", f"training.log_every={WARM_UP}", "training.budget=none"]
     changes += ["training.epochs=none", "training.validate_every=1000000"]
     with tempfile.TemporaryDirectory() as folder:
         out = Path(folder) / "model"
         valid = prepared.valid.select(torch.arange(min(100, len(prepared.valid))).numpy())
-        train(recipe, data=prepared.train, valid=valid, out=out, overrides=changes, threads=threads, progress=False)
+        train(recipe, train=prepared.train, valid=valid, out=out, overrides=changes, threads=threads, progress=False)
         lines = [json.loads(line) for line in (out / "log.jsonl").read_text("utf-8").splitlines()]
     records = [line for line in lines if line["event"] == "update"]
     seconds = records[-1]["seconds"] - records[0]["seconds"]
@@ -78,8 +79,7 @@ def main() -> None:
     print("| recipe | plain PyTorch | Regard | ratio |\n|---|---|---|---|")
     for name in options.recipes:
         # The plain loop neither mirrors nor moves its images, so Regard's does not either.
-        recipe = load_vision_recipe(name, ["training.flip=false", "training.shift=0"])
-        assert isinstance(recipe, ClassifierRecipe)
+        recipe = load_recipe_as(ClassifierRecipe, name, ["training.flip=false", "training.shift=0"])
         prepared = prepare(recipe, options.data, None)
         plain, ours = [], []
         for _ in range(options.rounds):

@@ -1,0 +1,38 @@
+"""`regard.load`: any model folder, opened as what it holds."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import overload
+
+from regard.config.captioning import CaptionRecipe
+from regard.config.classification import ClassifierRecipe
+from regard.config.recipes import recipe_type
+from regard.inference.captioner import Captioner
+from regard.inference.classifier import Classifier
+from regard.inference.translator import Translator
+from regard.models.contract import MakeModel
+from regard.storage.folder import read_table
+
+
+@overload
+def load(folder: str | Path, device: str = ..., model: None = ...) -> Translator | Captioner | Classifier: ...
+
+
+@overload
+def load(folder: str | Path, device: str = ..., *, model: MakeModel) -> Translator: ...
+
+
+def load(
+    folder: str | Path, device: str = "cpu", model: MakeModel | None = None
+) -> Translator | Captioner | Classifier:
+    """The model of a folder: a Translator, a Captioner or a Classifier.
+
+    `model` is your own model, if you gave one to `train`.
+    """
+    recipe = recipe_type(read_table(Path(folder))[0])
+    if recipe is CaptionRecipe:
+        return Captioner.load(folder, device)
+    if recipe is ClassifierRecipe:
+        return Classifier.load(folder, device)
+    return Translator.load(folder, device=device, model=model)
