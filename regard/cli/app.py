@@ -48,6 +48,7 @@ COMMANDS = {
     "info": "What a model folder holds, or what the machine can do.",
     "import": "Make a model folder of a Hugging Face Marian model.",
     "export": "Write a model for Hugging Face, CTranslate2 or ONNX, or its word vectors.",
+    "settings": "The settings of recipes, with defaults, meanings and the recipes that change them.",
     "models": "The architectures, with their papers.",
     "recipes": "The recipes, with their papers and published scores.",
 }

@@ -1,0 +1,68 @@
+"""`regard settings`: what a recipe can say, and what `--set` can change."""
+
+import json
+import textwrap
+from enum import StrEnum
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from regard.errors import ConfigError, did_you_mean
+
+if TYPE_CHECKING:
+    from regard.config.reference import Setting
+
+WIDTH = 80
+
+
+class SettingsFormat(StrEnum):
+    """How the settings are printed."""
+
+    text = "text"
+    json = "json"
+
+
+def settings(
+    pattern: Annotated[
+        str | None,
+        typer.Argument(help="Part of a name (dropout, training.) or of a description.", show_default=False),
+    ] = None,
+    output_format: Annotated[
+        SettingsFormat, typer.Option("--format", help="text: for reading; json: one list.")
+    ] = SettingsFormat.text,
+) -> None:
+    """List the settings of recipes: name, default, type, meaning, and which recipes change them.
+
+    Without a pattern, one line each. Change a setting with `regard train RECIPE --set NAME=VALUE`.
+
+    Example: regard settings learning_rate
+    """
+    from regard.config.reference import all_settings, matching
+
+    found = all_settings() if pattern is None else matching(pattern)
+    if not found:
+        names = {setting.name: None for setting in all_settings()}
+        raise ConfigError(f"no setting matches '{pattern}': {did_you_mean(str(pattern), names)}")
+    if output_format is SettingsFormat.json:
+        typer.echo(json.dumps([vars(setting) for setting in found], ensure_ascii=False, default=list))
+    elif pattern is None:
+        typer.echo("\n".join(_line(setting) for setting in found))
+    else:
+        typer.echo("\n\n".join(_entry(setting) for setting in found))
+
+
+def _line(setting: "Setting") -> str:
+    return textwrap.shorten(f"{setting.name} = {setting.default}  {setting.meaning}", WIDTH, placeholder=" …")
+
+
+def _entry(setting: "Setting") -> str:
+    lines = [f"{setting.name} = {setting.default}", *_wrapped(setting.meaning), *_wrapped(f"type: {setting.type}")]
+    if setting.models:
+        lines += _wrapped(f"models: {', '.join(setting.models)}")
+    if setting.recipes:
+        lines += _wrapped("recipes: " + ", ".join(f"{name} {value}" for name, value in setting.recipes.items()))
+    return "\n".join(lines)
+
+
+def _wrapped(text: str) -> list[str]:
+    return textwrap.wrap(text, WIDTH, initial_indent="    ", subsequent_indent="    ")
