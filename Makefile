@@ -10,7 +10,7 @@ TORCH_INDEX ?=
 PAIR ?= en-fr
 
 .DEFAULT_GOAL := help
-.PHONY: help venv tools quickstart chromium test test-slow benchmark benchmark-transformer lint format clean
+.PHONY: help venv tools quickstart chromium test test-slow fuzz benchmark benchmark-transformer lint format clean
 
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-21s %s\n", $$1, $$2}'
@@ -62,6 +62,9 @@ endef
 
 test-slow: tools ## the tests in which every architecture must learn
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 -m slow
+
+fuzz: tools ## feed 100,000 damaged files to everything that reads files, about an hour (INPUTS=count)
+	REGARD_FUZZ=$(or $(INPUTS),100000) OMP_NUM_THREADS=1 $(BIN)/python -m pytest tests/fuzz
 
 lint: tools ## ruff and mypy, changing nothing
 	$(BIN)/ruff check .

@@ -15,11 +15,26 @@ The command line prints such an error as one line and exits with 2.
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Iterable
+
+LONGEST_MESSAGE = 2000  # characters; a file may hold a name or value of any length
+
+# Controls, surrogates, line separators, and the marks that turn the direction of writing.
+_CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\ud800-\udfff\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")
+
+
+def printable(text: str) -> str:
+    """The text with control characters escaped (ESC as \\x1b), so that a terminal shows them and obeys none."""
+    return _CONTROL.sub(lambda found: found.group().encode("unicode_escape").decode(), text)
 
 
 class RegardError(Exception):
     """A mistake that the user can mend; its text says what, where and how."""
+
+    def __str__(self) -> str:
+        text = printable(super().__str__().replace("\n", " "))
+        return text if len(text) <= LONGEST_MESSAGE else text[: LONGEST_MESSAGE - 1] + "…"
 
 
 class ConfigError(RegardError):

@@ -1,12 +1,12 @@
 """`regard diagram`: a model unrolled over a short sentence."""
 
-import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from regard.errors import ConfigError
+from regard.errors import ConfigError, ModelFolderError
+from regard.storage.reading import CONFIG_BYTES, read_json
 
 if TYPE_CHECKING:
     from regard.config.settings import Recipe
@@ -60,9 +60,9 @@ def _recipe_of(name: str) -> "Recipe":
     if not folder.is_dir():
         return load_recipe_as(Recipe, name)
     try:
-        table = json.loads((folder / "config.json").read_text("utf-8"))
-        about = table.pop("regard")
-    except (OSError, ValueError, KeyError, AttributeError):
+        table = read_json(folder / "config.json", CONFIG_BYTES)
+        about = dict(table.pop("regard"))
+    except (ModelFolderError, ValueError, KeyError, TypeError):
         from regard.storage.folder import read_folder
 
         return read_folder(folder).recipe  # it says what is wrong with the folder

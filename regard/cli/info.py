@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from regard.cli.options import reads_images
-from regard.errors import ConfigError
+from regard.errors import ConfigError, printable
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -135,13 +135,12 @@ def _checked_model(folder: Folder, weights: dict[str, Tensor]) -> Model | None:
     """The model that config.json names, without its numbers; weights of another one are refused."""
     if folder.model_class is not None:
         return None  # only its own code knows what it needs
-    import torch
-
     from regard.models import build_model
-    from regard.storage.folder import WEIGHTS, load_tensors
+    from regard.storage.folder import WEIGHTS
+    from regard.storage.weights import load_tensors, shapes_alone
 
-    with torch.device("meta"):  # shapes without numbers: a large model costs nothing
-        model = build_model(folder.recipe.model, folder.source_tokenizer.size, folder.target_tokenizer.size)
+    sizes = folder.source_tokenizer.size, folder.target_tokenizer.size
+    model = shapes_alone(lambda: build_model(folder.recipe.model, *sizes))
     load_tensors(model, weights, folder.path / WEIGHTS)
     return model
 
@@ -166,7 +165,7 @@ def _text(recipe: AnyRecipe, about: dict[str, Any]) -> str:
         "settings of the model, and others that differ from the defaults": _flat(settings),
         "files": {name: _size(size) for name, size in about["files"].items()},
     }
-    lines = [about["path"], *_rows(_facts(about))]
+    lines = [printable(about["path"]), *_rows(_facts(about))]
     for heading, rows in sections.items():
         if rows:
             lines += ["", heading, *_rows(rows)]
@@ -269,7 +268,7 @@ def _flat(table: dict[str, Any], prefix: str = "") -> dict[str, str]:
 
 def _rows(rows: dict[str, str]) -> list[str]:
     width = max(len(name) for name in rows)
-    return [f"  {name:<{width}}  {value}" for name, value in rows.items()]
+    return [printable(f"  {name:<{width}}  {value}") for name, value in rows.items()]
 
 
 def _size(size: int) -> str:

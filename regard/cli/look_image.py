@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from regard.cli.options import only_options
-from regard.errors import ConfigError
+from regard.errors import ConfigError, printable
 
 if TYPE_CHECKING:
     from regard.inference.captioner import Captioner
@@ -106,5 +106,5 @@ def look_classification(classifier: Classifier, image: Path, output: Path | None
         typer.echo(json.dumps(found.to_dict(), ensure_ascii=False))
         return
     best = list(found.probabilities.items())[:LIKELIEST]
-    lines = [f"{probability:7.2%}  {name}" for name, probability in best]
+    lines = [f"{probability:7.2%}  {printable(name)}" for name, probability in best]
     typer.echo("\n".join(lines) if output is not None else "\n".join([*lines, "", text_maps(found)]))

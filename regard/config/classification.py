@@ -32,7 +32,7 @@ class ResNetSettings(Architecture):
     )
     reduction: int | None = Field(None, ge=1, description="channel reduction ratio r (default: 16; self_attention: 8)")
     min_hidden: int = Field(6, ge=1, description="BAM: minimum of hidden channels where channels / r is smaller")
-    dilation: int = Field(4, ge=1, description="BAM: dilation d of its 3x3 convolutions")
+    dilation: int = Field(4, ge=1, le=64, description="BAM: dilation d of its 3x3 convolutions")
     variant: Literal["paper", "released"] = Field("paper", description="BAM: as in the paper or in the authors' code")
     dropout: float = Field(0.0, ge=0, lt=1, description="dropout rate before the last layer")
 

@@ -124,7 +124,8 @@ def explain(error: ValidationError, settings: type[BaseModel], table: dict[str, 
     message = message[0].lower() + message[1:] if message[:5] == "Input" else message
     if first["type"] == "value_error":
         return f"{key}: {message}." if key else f"{message}."
-    return f"{key} = {first['input']!r}: {message}."
+    value = repr(first["input"])
+    return f"{key} = {value if len(value) <= 200 else value[:199] + '…'}: {message}."
 
 
 def _may_be_unset(path: list[str], table: dict[str, Any], recipe: type[AnyRecipe]) -> bool:

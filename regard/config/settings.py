@@ -133,7 +133,7 @@ class SearchSettings(Settings):
     """Decoding settings."""
 
     beam: int = Field(5, ge=1, le=1000, description="beam size; 1 is greedy")
-    n_best: int = Field(1, ge=1, description="hypotheses returned for each sentence, at most `beam`")
+    n_best: int = Field(1, ge=1, le=1000, description="hypotheses returned for each sentence, at most `beam`")
     length_penalty: float = Field(1.0, ge=0, le=10, description="alpha of lp = ((5 + |Y|) / 6)^alpha (GNMT)")
     coverage_penalty: float = Field(
         0.0,
@@ -146,19 +146,19 @@ class SearchSettings(Settings):
     )
     max_length_extra: int = Field(20, ge=1, le=100_000, description="tokens added to the maximum length")
     min_length_ratio: float = Field(0.0, ge=0, le=100, description="minimum length: ratio * source length")
-    no_repeat_ngram: int = Field(0, ge=0, description="block repeated n-grams of this length; 0: none")
+    no_repeat_ngram: int = Field(0, ge=0, le=1000, description="block repeated n-grams of this length; 0: none")
     replace_unknown: bool = Field(True, description="replace <unk> by the most attended source word")
     sample: bool = Field(False, description="sample each token instead of beam search")
     temperature: float = Field(
-        1.0, gt=0, description="sampling: below 1 sharpens the distribution, above 1 flattens it"
+        1.0, gt=0, le=1000, description="sampling: below 1 sharpens the distribution, above 1 flattens it"
     )
-    top_k: int = Field(0, ge=0, description="sampling: only the k most probable tokens; 0: all")
+    top_k: int = Field(0, ge=0, le=1_000_000, description="sampling: only the k most probable tokens; 0: all")
     top_p: float = Field(1.0, gt=0, le=1, description="nucleus sampling: smallest set with total probability p")
     seed: int = Field(1, ge=0, lt=2**63, description="sampling: random seed")
     max_source: int = Field(
         1024, ge=2, description="maximum source tokens; longer lines are truncated with a warning (a single one raises)"
     )
-    batch_tokens: int = Field(4096, ge=1, description="maximum source tokens in a batch")
+    batch_tokens: int = Field(4096, ge=1, le=1_000_000, description="maximum source tokens in a batch")
     shortlist: bool = Field(False, description="score only the lexical shortlist of the sentence (faster)")
     int8: bool = Field(False, description="int8 quantisation (faster, slightly less exact)")
     engine: Literal["torch", "ctranslate2"] = Field(

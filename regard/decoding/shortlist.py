@@ -21,7 +21,6 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
 from regard.config.vocabulary import EOS, SPECIAL_PIECES
@@ -31,6 +30,8 @@ from regard.data.text.tokenizer import Tokenizer
 from regard.errors import ConfigError, ModelFolderError
 from regard.storage.files import write_tensors
 from regard.storage.folder import SHORTLIST, read_folder
+from regard.storage.reading import exists
+from regard.storage.weights import read_about, read_shapes, read_tensors
 
 COMMON = 200  # frequent target pieces that are always there
 LIKELY = 40  # translations of a source piece
@@ -112,17 +113,23 @@ def shortlist_folder(
 def read_shortlist(folder: Path, source: Tokenizer, target: Tokenizer) -> Shortlist | None:
     """The shortlist of a model folder, if it has one."""
     path = folder / SHORTLIST
-    if not path.exists():
+    if not exists(path):
         return None
     remedy = f"make it again with `regard shortlist {folder} --train …`, or delete it"
-    try:
-        with safe_open(path, framework="pt") as file:
-            common, likely = file.get_tensor("common"), file.get_tensor("likely")
-            digest = (file.metadata() or {}).get("digest", "")
-    except (SafetensorError, OSError) as error:
-        raise ModelFolderError(f"{path}: is damaged ({error}): {remedy}.") from None
-    if digest != vocabulary_digest(source, target) or likely.size(0) != source.size:
+    shapes, digest = read_shapes(path), read_about(path).get("digest", "")
+    if shapes.keys() != {"common", "likely"} or [len(shapes[name]) for name in ("common", "likely")] != [1, 2]:
+        raise ModelFolderError(f"{path}: is damaged (it holds other tensors): {remedy}.")
+    if digest != vocabulary_digest(source, target) or shapes["likely"][0] != source.size:
         raise ModelFolderError(f"{path}: was made for another vocabulary: {remedy}.")
+    if shapes["common"][0] > target.size or shapes["likely"][1] > target.size + 1:
+        raise ModelFolderError(f"{path}: is damaged (it lists more pieces than there are): {remedy}.")
+    tensors = read_tensors(path)
+    common, likely = tensors["common"], tensors["likely"]
+    for numbers, kind in ((common, torch.int64), (likely, torch.int32)):
+        if numbers.dtype != kind or (numbers.numel() and not 0 <= numbers.min() <= numbers.max() < target.size):
+            raise ModelFolderError(f"{path}: is damaged (it lists pieces that are none): {remedy}.")
+    if not set(range(len(SPECIAL_PIECES))) <= set(common.tolist()):
+        raise ModelFolderError(f"{path}: is damaged (the special pieces are missing): {remedy}.")
     return Shortlist(common, likely, digest)
 
 

@@ -23,7 +23,7 @@ from regard.errors import ConfigError, DataError, did_you_mean
 Links = frozenset[tuple[int, int]]
 Weights = npt.NDArray[np.floating[Any]]
 
-_LINK = re.compile(r"([0-9]+)([-p])([0-9]+)")
+_LINK = re.compile(r"([0-9]{1,9})([-p])([0-9]{1,9})")
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +56,7 @@ def parse_links(line: str, *, one_based: bool = False, where: str = "alignment")
         match = _LINK.fullmatch(token)
         if match is None:
             raise DataError(
-                f"{where}: {token!r} is not a link: write i-j (or ipj for a possible link), "
+                f"{where}: {token[:40]!r} is not a link: write i-j (or ipj for a possible link), "
                 "with i the source word and j the target word."
             )
         i, j = int(match[1]) - first, int(match[3]) - first

@@ -40,16 +40,16 @@ from regard.process import usable_device
 from regard.storage.card import captioner_card
 from regard.storage.folder import (
     JOINT,
-    METRICS,
     WEIGHTS,
     load_tensors,
     model_tensors,
     read_config,
-    read_json,
+    read_metrics,
     read_tensors,
     read_tokenizer,
     write_model,
 )
+from regard.storage.weights import build_checked
 
 TOGETHER = 64  # images captioned at once
 MOST_SHOWN = 512  # pixels of the longer side of an image in a look record
@@ -81,9 +81,9 @@ class Captioner:
         device, folder = usable_device(device), Path(folder)
         recipe, _ = read_config(folder, CaptionRecipe)
         tokenizer = read_tokenizer(folder / JOINT)
-        model = ShowAttendTell(recipe.model, tokenizer.size)
+        model = build_checked(lambda: ShowAttendTell(recipe.model, tokenizer.size), folder / WEIGHTS)
         load_tensors(model, read_tensors(folder / WEIGHTS), folder / WEIGHTS)
-        metrics = read_json(folder / METRICS) if (folder / METRICS).exists() else {}
+        metrics = read_metrics(folder)
         return cls(model, recipe, tokenizer, metrics=metrics, device=device, name=folder.resolve().name)
 
     def save(self, folder: str | Path) -> None:

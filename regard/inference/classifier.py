@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from itertools import islice
 from os import PathLike
 from pathlib import Path
-from typing import Any, cast, overload
+from typing import Any, overload
 
 import numpy as np
 import numpy.typing as npt
@@ -19,9 +19,9 @@ import torch
 from torch import Tensor
 
 from regard.config.classification import ClassifierRecipe
-from regard.data.images.image_set import SPLITS, ImageSet, Split, describe, read_image, read_images
+from regard.data.images.image_set import COLOURS, SPLITS, ImageSet, Split, describe, read_image, read_images
 from regard.data.images.pixels import Picture, Pixels, as_tensor, check_pixels
-from regard.errors import DataError, NoAttention, did_you_mean
+from regard.errors import DataError, ModelFolderError, NoAttention, did_you_mean
 from regard.evaluation.accuracy import Accuracy, accuracy
 from regard.look.classification import Classification
 from regard.models.image_classifier import Network, channels_last, joined_attention
@@ -29,17 +29,20 @@ from regard.nn.image.attention_map import Cells, Seen
 from regard.process import usable_device
 from regard.storage.card import classifier_card
 from regard.storage.folder import (
-    METRICS,
+    CONFIG,
     WEIGHTS,
     load_tensors,
     model_tensors,
     read_config,
-    read_json,
+    read_metrics,
     read_tensors,
     write_model,
 )
+from regard.storage.reading import RESTORE
+from regard.storage.weights import build_checked
 
 TOGETHER = 256  # images classified at once
+MAX_SIDE = 4096  # pixels; as `images.size` allows
 
 
 class Classifier:
@@ -71,14 +74,11 @@ class Classifier:
         """The classifier of a folder that `regard train` wrote."""
         device, folder = usable_device(device), Path(folder)
         recipe, about = read_config(folder, ClassifierRecipe)
-        shape, classes = tuple(about["input"]), tuple(about["classes"])
-        network = channels_last(Network(recipe.model, shape, len(classes)))
+        shape, classes = _shape(folder, about.get("input")), _classes(folder, about.get("classes"))
+        network = channels_last(build_checked(lambda: Network(recipe.model, shape, len(classes)), folder / WEIGHTS))
         load_tensors(network, read_tensors(folder / WEIGHTS), folder / WEIGHTS)
-        metrics = read_json(folder / METRICS) if (folder / METRICS).exists() else {}
         name = folder.resolve().name
-        return cls(
-            network, recipe, cast("tuple[int, int, int]", shape), classes, metrics=metrics, device=device, name=name
-        )
+        return cls(network, recipe, shape, classes, metrics=read_metrics(folder), device=device, name=name)
 
     def save(self, folder: str | Path) -> None:
         """Write the model folder; a model that was there is replaced."""
@@ -204,3 +204,24 @@ def predict(
         total += float(torch.nn.functional.cross_entropy(logits, labels, reduction="sum"))
         predicted[part] = logits.argmax(-1).cpu().numpy()
     return total / len(images), predicted
+
+
+def _shape(folder: Path, given: object) -> tuple[int, int, int]:
+    """Channels, height and width that config.json names."""
+    if isinstance(given, list) and len(given) == 3 and all(type(side) is int for side in given):
+        channels, height, width = given
+        if channels in COLOURS and 1 <= height <= MAX_SIDE and 1 <= width <= MAX_SIDE:
+            return channels, height, width
+    raise ModelFolderError(
+        f"{folder / CONFIG}: input = {str(given)[:60]} is no shape of images (1 or 3 channels, height and width up to "
+        f"{MAX_SIDE:,}): {RESTORE}."
+    )
+
+
+def _classes(folder: Path, given: object) -> tuple[str, ...]:
+    """The different names of the classes that config.json lists."""
+    if not isinstance(given, list) or not given or not all(isinstance(name, str) and name for name in given):
+        raise ModelFolderError(f"{folder / CONFIG}: classes is no list of names: {RESTORE}.")
+    if len(set(given)) < len(given):
+        raise ModelFolderError(f"{folder / CONFIG}: names a class twice: {RESTORE}.")
+    return tuple(given)

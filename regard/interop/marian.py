@@ -35,6 +35,8 @@ from regard.interop.marian_names import (
 from regard.models import build_model
 from regard.nn.positions import position_table
 from regard.storage.folder import load_tensors, model_tensors, read_json, read_tensors, remove_all, write_folder
+from regard.storage.reading import TOKENIZER_BYTES, read_bounded
+from regard.storage.weights import shapes_alone
 from regard.training.start import check_out
 
 ACTIVATIONS = {"swish": "silu", "silu": "silu", "relu": "relu", "gelu": "gelu"}
@@ -101,9 +103,10 @@ def import_marian(folder: Path, out: Path, *, overwrite: bool = False) -> int:
     tokenizers = _tokenizer(folder, "source", source), _tokenizer(folder, "target", target)
     recipe = _recipe(folder, config, settings, tokenizers)
     tensors = _read_weights(folder)
+    planned = shapes_alone(lambda: build_model(settings, len(source.pieces), len(target.pieces)))
+    given = _tensors(tensors, planned.state_dict(), source, target, str(folder / "model.safetensors"))
     model = build_model(settings, len(source.pieces), len(target.pieces))
     own = model_tensors(model)
-    given = _tensors(tensors, model.state_dict(), source, target, str(folder / "model.safetensors"))
     load_tensors(model, {name: given[name] for name in own}, folder)
     count = sum(parameter.numel() for parameter in model.parameters())
     sizes = {"source_vocabulary": len(source.pieces), "target_vocabulary": len(target.pieces)}
@@ -220,7 +223,7 @@ def _vocabularies(folder: Path, config: MarianConfig) -> tuple[Vocabulary, Vocab
 
 
 def _vocabulary(file: Path, config: MarianConfig, size: int) -> Vocabulary:
-    ids = read_json(file)
+    ids = read_json(file, TOKENIZER_BYTES)
     if sorted(ids.values(), key=str) != sorted(range(size), key=str):
         raise ModelFolderError(
             f"{file}: numbers {len(ids)} pieces, and the model has the ids 0 to {size - 1}: "
@@ -249,7 +252,7 @@ def _vocabulary(file: Path, config: MarianConfig, size: int) -> Vocabulary:
 
 def _tokenizer(folder: Path, side: str, vocabulary: Vocabulary) -> SentencePieceTokenizer:
     file = _needed(folder, f"{side}.spm")
-    return SentencePieceTokenizer(file.read_bytes(), str(file), vocabulary.pieces)
+    return SentencePieceTokenizer(read_bounded(file, TOKENIZER_BYTES), str(file), vocabulary.pieces)
 
 
 def _needed(folder: Path, name: str) -> Path:
@@ -326,7 +329,7 @@ def _reorder(tensor: Tensor, vocabulary: Vocabulary) -> Tensor:
 def _check_positions(given: Mapping[str, Tensor], where: str) -> None:
     """Positions are computed; a file that stores others was trained with others."""
     for name in POSITIONS:
-        if name in given:
+        if name in given and given[name].dim() == 2:
             length, size = given[name].shape
             ours = position_table(length, size, "halves", torch.float32, torch.device("cpu"))
             if not torch.allclose(given[name].float(), ours, atol=1e-2):

@@ -14,6 +14,7 @@ from typing import Any
 from regard.errors import ConfigError, DataError, RegardError
 from regard.look.record import Look, Moment
 from regard.storage.files import write_bytes
+from regard.storage.reading import check_regular, parse_json
 
 WATCH = "watch.jsonl"
 
@@ -43,9 +44,10 @@ def read_moments(folder: Path) -> list[tuple[int, Look]]:
             f'{path}: is not there, for no sentence was watched: train with `regard train --watch-sentence "…"`.'
         )
     found = []
+    check_regular(path, DataError)
     for number, line in enumerate(path.read_text("utf-8", errors="replace").splitlines(), 1):
         try:
-            record: dict[str, Any] = json.loads(line)
+            record: dict[str, Any] = parse_json(line.encode())
             found.append((int(record["update"]), Look.from_dict(record["look"])))
         except (ValueError, KeyError, TypeError, RegardError):
             raise DataError(f"{path}, line {number}: is damaged: remove that line to read the others.") from None

@@ -8,6 +8,7 @@ from regard import __version__
 from regard.config.captioning import CaptionRecipe
 from regard.config.classification import ClassifierRecipe
 from regard.config.settings import AnyRecipe, Recipe
+from regard.errors import printable
 
 
 def translator_card(recipe: Recipe, metrics: dict[str, Any], name: str, model_class: str | None) -> str:
@@ -128,7 +129,7 @@ def _card(
         f"{command} The subfolder `training/` only serves `regard train --resume`; it may be deleted.",
         "",
     ]
-    return "\n".join(lines)
+    return "\n".join(map(printable, lines))
 
 
 def _validation(valid: dict[str, Any] | None) -> list[str]:

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import io
 import json
-import re
+import os
 import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -25,9 +25,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import safetensors
-import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from regard import __version__
 from regard.config.models import MODEL_SETTINGS
@@ -38,8 +36,16 @@ from regard.data.text.tokenizer import Tokenizer
 from regard.errors import ConfigError, ModelFolderError, RegardError
 from regard.models.contract import Model
 from regard.storage.files import sync_folder, write_bytes, write_json, write_tensors
+from regard.storage.reading import CONFIG_BYTES, METRICS_BYTES, RESTORE, check_regular, exists, short
+from regard.storage.reading import read_json as read_json
+from regard.storage.weights import build_checked
+from regard.storage.weights import load_tensors as load_tensors
+from regard.storage.weights import model_tensors as model_tensors
+from regard.storage.weights import read_tensors as read_tensors
 
 FORMAT = 1
+LARGEST_SIZE = 1 << 24  # of anything in a model
+MOST_SIZES = 64  # in one list, such as the channels of convolutions
 CONFIG = "config.json"
 WEIGHTS = "model.safetensors"
 METRICS = "metrics.json"
@@ -50,7 +56,18 @@ TARGET = "target.tokenizer.json"
 SHORTLIST = "shortlist.safetensors"
 MODEL_FILES = (CONFIG, WEIGHTS, METRICS, CARD, JOINT, SOURCE, TARGET, SHORTLIST, FINGERPRINT_FILE)
 
-RESTORE = "copy the folder again from where it came, or train it again"
+# those of metrics.json that commands and pages rely on; all may be missing
+METRIC_TYPES: dict[str, type | tuple[type, ...]] = {
+    "parameters": int,
+    "updates": int,
+    "epochs": (int, float),
+    "seconds": (int, float),
+    "source_vocabulary": int,
+    "target_vocabulary": int,
+    "data": dict,
+    "valid": dict,
+    "machine": dict,
+}
 
 
 @dataclass(frozen=True)
@@ -81,14 +98,14 @@ class Folder:
             from regard.models import build_model
 
             sizes = self.source_tokenizer.size, self.target_tokenizer.size
-            model = build_model(self.recipe.model, *sizes)
+            model = build_checked(lambda: build_model(self.recipe.model, *sizes), self.path / WEIGHTS)
         load_tensors(model, self.weights(), self.path / WEIGHTS)
         return model.eval()
 
 
 def holds_model(path: Path) -> bool:
     """Whether there is a model; the training that wrote it may still go on."""
-    return (path / CONFIG).exists()
+    return exists(path / CONFIG)
 
 
 def holds_finished_model(path: Path) -> bool:
@@ -183,14 +200,15 @@ def read_folder(path: str | Path) -> Folder:
     """Read and check a model folder."""
     path = Path(path)
     recipe, about = read_config(path, Recipe)
-    if (path / JOINT).exists():
+    if exists(path / JOINT):
         source = target = read_tokenizer(path / JOINT)
     else:
         source, target = read_tokenizer(path / SOURCE), read_tokenizer(path / TARGET)
-    if not (path / WEIGHTS).exists():
-        raise ModelFolderError(f"{path / WEIGHTS}: is missing: {RESTORE}.")
-    metrics = read_json(path / METRICS) if (path / METRICS).exists() else {}
-    return Folder(path, recipe, str(about.get("version", "?")), about.get("model_class"), source, target, metrics)
+    check_regular(path / WEIGHTS)
+    own_class = about.get("model_class")
+    if own_class is not None and not isinstance(own_class, str):
+        raise ModelFolderError(f"{path / CONFIG}: is damaged (model_class is no name): {RESTORE}.")
+    return Folder(path, recipe, str(about.get("version", "?")), own_class, source, target, read_metrics(path))
 
 
 def read_config(path: Path, kind: type[AnyKind]) -> tuple[AnyKind, dict[str, Any]]:
@@ -198,9 +216,22 @@ def read_config(path: Path, kind: type[AnyKind]) -> tuple[AnyKind, dict[str, Any
     table, about = read_table(path)
     _check_kind(path, model_kind(table), kind)
     try:
-        return check_as(kind, table, str(path / CONFIG)), about
+        recipe = check_as(kind, table, str(path / CONFIG))
     except ConfigError as error:
         raise ModelFolderError(f"{error} Undo the change, or {RESTORE}.") from None
+    _check_sizes(path, recipe)
+    return recipe, about
+
+
+def _check_sizes(path: Path, recipe: AnyRecipe) -> None:
+    """Refuse sizes that no model has, before anything is computed from them."""
+    for name, value in recipe.model.model_dump().items():
+        sizes = value if isinstance(value, tuple) else (value,)
+        if len(sizes) > MOST_SIZES or any(isinstance(size, int) and size > LARGEST_SIZE for size in sizes):
+            raise ModelFolderError(
+                f"{path / CONFIG}: model.{name} is larger than any that Regard builds ({LARGEST_SIZE:,}, in lists of "
+                f"{MOST_SIZES}): {RESTORE}."
+            )
 
 
 def _check_kind(path: Path, found: str, kind: type[AnyRecipe]) -> None:
@@ -217,17 +248,17 @@ def _check_kind(path: Path, found: str, kind: type[AnyRecipe]) -> None:
 
 def read_table(path: Path) -> tuple[dict[str, Any], dict[str, Any]]:
     """The unchecked recipe in `config.json`, whatever the model is, and what else the file says."""
-    if not path.is_dir():
-        kind = "is a file, not a model folder" if path.exists() else "there is no such model folder"
+    if not os.path.isdir(path):
+        kind = "is a file, not a model folder" if exists(path) else "there is no such model folder"
         raise ModelFolderError(f"{path}: {kind}: give a folder that `regard train` wrote.")
     file = path / CONFIG
-    if not file.exists():
+    if not exists(file):
         if (path / "training").is_dir():
             remedy = f"its training is not finished: go on with `regard train --resume {path}`"
         else:
             remedy = "give a folder that `regard train` wrote"
         raise ModelFolderError(f"{path}: holds no model ({CONFIG} is missing): {remedy}.")
-    table = read_json(file)
+    table = read_json(file, CONFIG_BYTES)
     about = table.pop("regard", None)
     if not isinstance(about, dict) or not isinstance(about.get("format"), int):
         raise ModelFolderError(f"{file}: was not written by Regard: give a folder that `regard train` wrote.")
@@ -242,81 +273,30 @@ def read_table(path: Path) -> tuple[dict[str, Any], dict[str, Any]]:
 
 def read_tokenizer(path: Path) -> Tokenizer:
     """The tokenizer in a file of a model folder."""
-    if not path.exists():
+    if not exists(path):
         raise ModelFolderError(f"{path}: is missing: {RESTORE}.")
     try:
         return Tokenizer.load(path)
     except RegardError as error:
         raise ModelFolderError(f"{path}: {error}") from None
     except Exception as error:  # tokenizers raises bare Exception for a damaged file
-        raise ModelFolderError(f"{path}: is damaged ({_short(error)}): {RESTORE}.") from None
+        raise ModelFolderError(f"{path}: is damaged ({short(error)}): {RESTORE}.") from None
 
 
-def read_json(path: Path) -> dict[str, Any]:
-    """A JSON object, or a line about what is wrong with the file."""
-    try:
-        value = json.loads(path.read_text("utf-8"))
-    except (ValueError, UnicodeDecodeError) as error:
-        raise ModelFolderError(f"{path}: is damaged ({_short(error)}): {RESTORE}.") from None
-    if not isinstance(value, dict):
-        raise ModelFolderError(f"{path}: is damaged (no JSON object): {RESTORE}.")
-    return value
-
-
-def read_tensors(path: Path) -> dict[str, Tensor]:
-    """The tensors of a safetensors file, or a line about what is wrong with it."""
-    try:
-        with safetensors.safe_open(path, framework="pt") as file:
-            return {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (not a dict)
-    except FileNotFoundError:
-        raise ModelFolderError(f"{path}: is missing: {RESTORE}.") from None
-    except safetensors.SafetensorError as error:
-        raise ModelFolderError(f"{path}: is damaged or cut short ({_short(error)}): {RESTORE}.") from None
-
-
-def _short(error: Exception) -> str:
-    return " ".join(str(error).split())[:120]
-
-
-# --- weights ------------------------------------------------------------------------------------------------------
-
-
-def model_tensors(model: nn.Module) -> dict[str, Tensor]:
-    """The parameters and saved buffers of a model by name, a shared one once, under its first name."""
-    seen: set[int] = set()
-    tensors: dict[str, Tensor] = {}
-    for name, tensor in model.state_dict(keep_vars=True).items():
-        if id(tensor) not in seen:
-            seen.add(id(tensor))
-            tensors[name] = tensor
-    return tensors
-
-
-@torch.no_grad()
-def load_tensors(model: nn.Module, tensors: Mapping[str, Tensor], where: Path | str) -> None:
-    """Copy tensors into a model, which must have the same names and shapes."""
-    own = model_tensors(model)
-    remedy = f"config.json and the weights do not belong together; {RESTORE}"
-    missing, unknown = own.keys() - tensors.keys(), tensors.keys() - own.keys()
-    if missing or unknown:
-        name, fault = (min(missing), "is missing") if missing else (min(unknown), "is not part of the model")
-        raise ModelFolderError(f"{where}: the tensor {name} {fault}: {bring_over(name) or remedy}.")
-    for name, tensor in own.items():
-        if tensor.shape != tensors[name].shape:
-            raise ModelFolderError(
-                f"{where}: the tensor {name} has the shape {tuple(tensors[name].shape)}, "
-                f"but the model needs {tuple(tensor.shape)}: {bring_over(name) or remedy}."
-            )
-        tensor.copy_(tensors[name])
-
-
-def bring_over(name: str) -> str | None:
-    """How to bring over a folder written before the model with this tensor changed; None if it never did."""
-    if re.search(r"norm_(input|hidden)\.(gates|candidate)\.", name):
-        return (
-            "a GRU's gates and candidate were normalised together when it was trained, and are now apart, as in "
-            "Ba et al. 2016 (model.layer_norm): train it again"
-        )
-    if re.search(r"attention\.\d+\.(channel|spatial)\.\d+\.", name):
-        return 'BAM had no least width when it was trained; write "min_hidden": 1 under "model" in its config.json'
-    return None
+def read_metrics(folder: Path) -> dict[str, Any]:
+    """What training measured, if the folder tells; what others rely on has the right types."""
+    path = folder / METRICS
+    if not exists(path):
+        return {}
+    metrics = read_json(path, METRICS_BYTES)
+    data = metrics.get("data")
+    faults = [
+        name
+        for name, kind in METRIC_TYPES.items()
+        if metrics.get(name) is not None and (not isinstance(metrics[name], kind) or isinstance(metrics[name], bool))
+    ]
+    if isinstance(data, dict) and not all(isinstance(part, dict) for part in data.values()):
+        faults.append("data")
+    if faults:
+        raise ModelFolderError(f"{path}: is damaged ({faults[0]} has another type): {RESTORE}, or delete the file.")
+    return metrics

@@ -13,6 +13,7 @@ recipe says which size and channels to bring them to.
 
 from __future__ import annotations
 
+import io
 import math
 import warnings
 from collections.abc import Sequence
@@ -27,6 +28,7 @@ from PIL import Image, ImageOps, UnidentifiedImageError
 from regard.data.images.pixels import Pixels, as_tensor
 from regard.data.lines import GZIP_ERRORS, open_unpacked
 from regard.errors import DataError
+from regard.storage.reading import check_regular, open_regular
 
 Split = Literal["train", "valid", "test"]
 SPLITS: tuple[Split, ...] = ("train", "valid", "test")
@@ -81,7 +83,7 @@ def read_image(
     `channels` (1 or 3) refuses a grey image where colour is wanted and the reverse, unless it may `convert`. `size`
     stretches it to size x size.
     """
-    with open(path, "rb") as file:
+    with open_regular(Path(path), DataError) as file:
         return decode_image(file, str(path), channels, size, convert=convert)
 
 
@@ -225,6 +227,7 @@ def _read_idx(folder: Path, split: Split, classes: Sequence[str]) -> ImageSet | 
 def read_idx(path: Path, dimensions: int) -> npt.NDArray[np.uint8]:
     """An IDX file of bytes with so many dimensions, plain or gzip."""
     try:
+        check_regular(path, DataError)
         with open_unpacked(path) as file:
             header = file.read(4 + 4 * dimensions)
             if len(header) < 4 + 4 * dimensions or header[:4] != bytes((0, 0, 8, dimensions)):
@@ -232,13 +235,22 @@ def read_idx(path: Path, dimensions: int) -> npt.NDArray[np.uint8]:
             shape = [int.from_bytes(header[start : start + 4]) for start in range(4, len(header), 4)]
             expected = math.prod(shape)
             _check_bytes(expected, path)
-            content = file.read(expected + 1)
+            content = _at_most(file, expected + 1)
     except GZIP_ERRORS as error:
         raise DataError(f"{path}: is damaged or cut short ({error}): get it again.") from None
     if len(content) != expected:
         amount = "more" if len(content) > expected else f"only {len(content):,}"
         raise DataError(f"{path}: says it has {expected:,} bytes of data, and has {amount}: get it again.")
     return np.frombuffer(content, np.uint8).reshape(shape)
+
+
+def _at_most(file: io.BufferedIOBase, count: int) -> bytes:
+    """So many bytes or all there are; a file that claims more than it has costs no memory."""
+    parts: list[bytes] = []
+    while count > 0 and (part := file.read(min(count, 1 << 20))):
+        parts.append(part)
+        count -= len(part)
+    return b"".join(parts)
 
 
 def _check_bytes(count: int, where: Path) -> None:

@@ -191,7 +191,10 @@ class Side:
             if found != size:
                 raise ValueError(f"{name}.{suffix} has {found} bytes, not {size}")
         ids = np.memmap(folder / f"{name}.ids", dtype=type_name, mode="r")
-        return cls(ids, np.memmap(folder / f"{name}.offsets", dtype=np.int64, mode="r"))
+        offsets = np.memmap(folder / f"{name}.offsets", dtype=np.int64, mode="r")
+        if offsets[0] != 0 or offsets[-1] != tokens or (np.diff(offsets) < 0).any():
+            raise ValueError(f"{name}.offsets are not those of {tokens} tokens")
+        return cls(ids, offsets)
 
     @classmethod
     def of(cls, sentences: Sequence[Sequence[int]]) -> Side:

@@ -20,6 +20,7 @@ from typing import Any
 import tokenizers
 
 from regard.config.vocabulary import EOS, SPECIAL_PIECES, UNK
+from regard.data.text.checked import check_foreign, check_pieces, guarded
 from regard.data.text.pieces import (
     BYTE_PIECES,
     ESCAPE,
@@ -30,6 +31,7 @@ from regard.data.text.pieces import (
 )
 from regard.data.text.tokenizer import Span, Tokenizer
 from regard.errors import ConfigError, DataError, ModelFolderError
+from regard.storage.reading import TOKENIZER_BYTES, parse_json, read_bounded, short
 
 Json = dict[str, Any]
 
@@ -38,16 +40,13 @@ _CODE = re.compile(r">>[^<>\s]+<<")
 
 def read_tokenizer_file(path: Path | str) -> Tokenizer:
     """The tokenizer in a SentencePiece model, a `tokenizer.json` of `tokenizers`, or one of a model folder."""
-    try:
-        raw = Path(path).read_bytes()
-    except OSError as error:
-        raise DataError(f"{path}: cannot be read ({error.strerror}): give the file of a tokenizer.") from None
+    raw = read_bounded(Path(path), TOKENIZER_BYTES, DataError)
     if not raw.lstrip().startswith(b"{"):
         from regard.data.text.sentencepiece import SentencePieceTokenizer  # which is built on this file
 
         return SentencePieceTokenizer(raw, str(path))
     try:
-        content = json.loads(raw)
+        content = parse_json(raw)
         if "regard" in content or _is_ours(content):
             return Tokenizer.from_json(raw.decode())
         return LibraryTokenizer(_renumbered(content))
@@ -56,30 +55,29 @@ def read_tokenizer_file(path: Path | str) -> Tokenizer:
     except DataError as error:
         raise DataError(f"{path}: {error}") from None
     except Exception as error:  # `tokenizers` raises bare Exceptions, and a foreign file may lack any key
-        reason = " ".join(str(error).split())[:120]
         raise DataError(
-            f"{path}: is no tokenizer that Regard can read ({type(error).__name__}: {reason}): give a SentencePiece "
-            "model, or the tokenizer.json of the library `tokenizers`."
+            f"{path}: is no tokenizer that Regard can read ({type(error).__name__}: {short(error)}): give a "
+            "SentencePiece model, or the tokenizer.json of the library `tokenizers`."
         ) from None
 
 
 def foreign_tokenizer(tokenizer_json: str) -> ForeignTokenizer:
     """The tokenizer in the `tokenizer.json` of a model folder."""
     try:
-        content: Json = json.loads(tokenizer_json)
+        content: Json = parse_json(tokenizer_json.encode())
         about = content.pop("regard")
         if "sentencepiece" not in about:
             return LibraryTokenizer(content)
         from regard.data.text.sentencepiece import SentencePieceTokenizer
 
-        model = base64.b64decode(about["sentencepiece"])
-        return SentencePieceTokenizer(model, "its SentencePiece model", about["vocabulary"])
+        model = base64.b64decode(about["sentencepiece"], validate=True)
+        return SentencePieceTokenizer(model, "its SentencePiece model", check_pieces(about["vocabulary"]))
     except ConfigError:  # a package is missing
         raise
     except Exception as error:  # `tokenizers` raises bare Exceptions
         raise ModelFolderError(
-            f"Not a tokenizer that Regard wrote ({error}). Use the tokenizer.json of a model folder."
-        ) from error
+            f"Not a tokenizer that Regard wrote ({short(error)}). Use the tokenizer.json of a model folder."
+        ) from None
 
 
 class ForeignTokenizer(Tokenizer):
@@ -146,7 +144,8 @@ class LibraryTokenizer(ForeignTokenizer):
 
     def __init__(self, content: Json) -> None:
         os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
-        self._engine = tokenizers.Tokenizer.from_str(json.dumps(content))
+        check_foreign(content)
+        self._engine = guarded(tokenizers.Tokenizer.from_str, json.dumps(content))
         self._engine.encode_special_tokens = True  # "</s>" in a line is text, not the end of it
         names = [self._engine.id_to_token(number) or "" for number in range(self._engine.get_vocab_size())]
         pieces = [name.removeprefix(ESCAPE) for name in names]
@@ -159,11 +158,12 @@ class LibraryTokenizer(ForeignTokenizer):
         )
 
     def _cut(self, lines: Sequence[str]) -> list[list[int]]:
-        found = self._engine.encode_batch_fast([_unescaped(line) for line in lines], add_special_tokens=False)
+        clean = [_unescaped(line) for line in lines]
+        found = guarded(self._engine.encode_batch_fast, clean, add_special_tokens=False)
         return [encoding.ids for encoding in found]
 
     def _cut_placed(self, line: str) -> tuple[list[int], list[Span]]:
-        encoding = self._engine.encode(_unescaped(line), add_special_tokens=False)
+        encoding = guarded(self._engine.encode, _unescaped(line), add_special_tokens=False)
         return encoding.ids, encoding.offsets
 
     def to_tokenizers(self) -> Json:
@@ -260,7 +260,7 @@ def _surfaces(engine: tokenizers.Tokenizer, pieces: Sequence[str], content: Json
         if "ByteFallback" in steps and piece in BYTE_PIECES:
             surfaces.append(bytes([BYTE_PIECES.index(piece)]))
             continue
-        both = f"{anchor} {piece}" if decoder is None else decoder.decode([anchor, piece])
+        both = f"{anchor} {piece}" if decoder is None else guarded(decoder.decode, [anchor, piece])
         if not both.startswith(anchor):
             raise DataError(f"its decoder {list(steps)} is none that Regard reads.")
         surfaces.append(both.removeprefix(anchor).encode())

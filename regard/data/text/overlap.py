@@ -16,7 +16,8 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from regard.errors import ModelFolderError
+from regard.errors import ModelFolderError, RegardError
+from regard.storage.reading import check_regular
 
 FINGERPRINT_FILE = "training.fingerprint.npy"
 Fingerprint = npt.NDArray[np.uint64]
@@ -95,9 +96,12 @@ def load_fingerprint(folder: str | Path) -> Fingerprint | None:
     if not path.exists():
         return None
     try:
-        known = np.load(path, allow_pickle=False)
-    except (ValueError, OSError, EOFError) as error:
-        raise ModelFolderError(f"{path}: cannot be read: delete it to go without the overlap check.") from error
+        check_regular(path)
+        known = np.load(path, mmap_mode="r", allow_pickle=False)  # the file must be as large as it claims
+    except RegardError:
+        raise
+    except Exception:  # the header is a Python literal, and its parser raises whatever it likes
+        raise ModelFolderError(f"{path}: cannot be read: delete it to go without the overlap check.") from None
     if not isinstance(known, np.ndarray) or known.ndim != 1 or known.dtype != np.dtype("<u8"):
         raise ModelFolderError(f"{path}: is not a list of hashes: delete it to go without the overlap check.")
     return known.astype(np.uint64)

@@ -326,6 +326,21 @@ def closing_eos() -> Json:
     }
 
 
+def normalizers() -> list[Json]:
+    """Every normalizer that Regard writes."""
+    return [_normalizer(kind, lowercase) for kind in ("bpe", "character", "word") for lowercase in (False, True)]
+
+
+def splitters() -> list[Json]:
+    """Every pre-tokenizer that Regard writes."""
+    return [_splitter(kind) for kind in ("bpe", "character", "word")]
+
+
+def decoders() -> list[Json]:
+    """Every decoder that Regard writes."""
+    return [_subword_decoder(), _joined_decoder(" "), _joined_decoder(""), _wordpiece_decoder()]
+
+
 def _unescape() -> list[Json]:
     return [
         _replace({"String": ESCAPES["<"]}, "<"),

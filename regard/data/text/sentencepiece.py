@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
 from regard.config.vocabulary import SPECIAL_PIECES, UNK
+from regard.data.text.checked import check_piece, check_rules
 from regard.data.text.foreign import ForeignTokenizer
 from regard.data.text.pieces import BYTE_PIECES, MARKER
 from regard.data.text.tokenizer import Span
@@ -86,6 +87,9 @@ def _load(model: bytes, where: str) -> tuple[SentencePieceProcessor, Kind, list[
         about = ModelProto.FromString(model)
         if not about.pieces:
             raise DataError(f"{where}: is no SentencePiece model: it holds no pieces: {REMEDY}.")
+        check_rules(about.normalizer_spec.precompiled_charsmap)
+        for piece in about.pieces:
+            check_piece(piece.piece, piece.score)
         processor.LoadFromSerializedProto(model)
         names = [processor.id_to_piece(number) for number in range(processor.get_piece_size())]
     except DataError:

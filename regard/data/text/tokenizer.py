@@ -26,6 +26,7 @@ from regard.config.settings import TextSettings
 from regard.config.vocabulary import BOS, EOS, PAD, SPECIAL_PIECES, UNK
 from regard.data.text.pieces import MARKER, without_surrogates
 from regard.errors import ConfigError, ModelFolderError
+from regard.storage.reading import TOKENIZER_BYTES, read_bounded
 
 Span = tuple[int, int]
 """The first character and the one after the last."""
@@ -193,10 +194,9 @@ class Tokenizer(ABC):
     def load(path: Path | str) -> Tokenizer:
         """Read the `tokenizer.json` of a model folder."""
         try:
-            text = Path(path).read_text(encoding="utf-8")
-        except (OSError, UnicodeDecodeError) as error:
-            reason = error.strerror if isinstance(error, OSError) else "not UTF-8"
-            raise ModelFolderError(f"{path}: cannot be read ({reason}). Point to a whole model folder.") from error
+            text = read_bounded(Path(path), TOKENIZER_BYTES).decode("utf-8")
+        except UnicodeDecodeError:
+            raise ModelFolderError(f"{path}: cannot be read (not UTF-8). Point to a whole model folder.") from None
         try:
             return Tokenizer.from_json(text)
         except ModelFolderError as error:

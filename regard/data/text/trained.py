@@ -12,9 +12,11 @@ import tokenizers
 
 from regard.config.settings import TextSettings
 from regard.config.vocabulary import SPECIAL_PIECES, UNK
+from regard.data.text.checked import check_own, guarded
 from regard.data.text.pieces import ESCAPE, ESCAPES, MARKER, escaping_steps, train_pieces, without_surrogates
 from regard.data.text.tokenizer import Span, Tokenizer
 from regard.errors import ModelFolderError
+from regard.storage.reading import parse_json, short
 
 _BYTE_PIECE = re.compile(r"<0x([0-9A-F]{2})>")
 _NEEDS_ESCAPING = re.compile(f"[{MARKER}{ESCAPE}<]")
@@ -35,7 +37,8 @@ class TrainedTokenizer(Tokenizer):
     def __init__(self, tokenizer_json: str) -> None:
         os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
         try:
-            content: dict[str, Any] = json.loads(tokenizer_json)
+            content: dict[str, Any] = parse_json(tokenizer_json.encode())
+            check_own(content)
             self._full = _engine(content)
             # most lines hold nothing to escape, and skipping those steps halves the time
             self._plain = _engine(_without_escapes(content))
@@ -46,8 +49,8 @@ class TrainedTokenizer(Tokenizer):
             says_unknown = not content["model"].get("byte_fallback", False)
         except Exception as error:  # `tokenizers` raises bare Exceptions
             raise ModelFolderError(
-                f"Not a tokenizer that Regard wrote ({error}). Use the tokenizer.json of a model folder."
-            ) from error
+                f"Not a tokenizer that Regard wrote ({short(error)}). Use the tokenizer.json of a model folder."
+            ) from None
         super().__init__(self._full.to_str(pretty=False), pieces, surfaces, says_unknown=says_unknown)
 
     def whole_word(self, id: int) -> str | None:  # noqa: A002
@@ -61,18 +64,18 @@ class TrainedTokenizer(Tokenizer):
     def encode(self, text: str) -> list[int]:
         """The ids of a line; EOS ends them."""
         text = without_surrogates(text)
-        ids: list[int] = self._engine_for(text).encode(text).ids
+        ids: list[int] = guarded(self._engine_for(text).encode, text).ids
         return ids
 
     def encode_many(self, texts: Sequence[str]) -> list[list[int]]:
         """The ids of many lines, faster than one by one; other threads run meanwhile."""
         clean = [without_surrogates(text) for text in texts]
         engine = self._full if any(map(_NEEDS_ESCAPING.search, clean)) else self._plain
-        return [encoding.ids for encoding in engine.encode_batch_fast(clean)]
+        return [encoding.ids for encoding in guarded(engine.encode_batch_fast, clean)]
 
     def _placed(self, text: str) -> tuple[list[int], list[Span]]:
         """The ids of a line with the characters that each stands for, EOS included."""
-        encoding = self._engine_for(text).encode(text)
+        encoding = guarded(self._engine_for(text).encode, text)
         return encoding.ids, encoding.offsets
 
     def _engine_for(self, text: str) -> tokenizers.Tokenizer:
@@ -88,7 +91,7 @@ class TrainedTokenizer(Tokenizer):
 
 
 def _engine(content: dict[str, Any]) -> tokenizers.Tokenizer:
-    engine = tokenizers.Tokenizer.from_str(json.dumps(content))
+    engine = guarded(tokenizers.Tokenizer.from_str, json.dumps(content))
     engine.encode_special_tokens = True  # "</s>" in a line is text, not the end of it
     return engine
 
@@ -124,8 +127,9 @@ def _unescape(raw: str) -> str:
 
 def _unescape_spans(raw: str, spans: Sequence[Span]) -> list[Span]:
     """Spans in the escaped text as spans in the text itself; a part of an escape has the whole character."""
-    place = list(range(len(raw) + 1))
-    for found in _ESCAPED.finditer(raw):
-        for index in range(found.start() + 1, len(place)):
-            place[index] -= 1
+    starts = {found.start() for found in _ESCAPED.finditer(raw)}
+    place, removed = [], 0
+    for index in range(len(raw) + 1):
+        removed += index - 1 in starts
+        place.append(index - removed)
     return [(place[start], place[end - 1] + 1 if end > start else place[end]) for start, end in spans]

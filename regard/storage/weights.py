@@ -1,0 +1,169 @@
+"""Safetensors files that nobody vouches for: their headers are compared with the model before either is in memory."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, TypeVar
+
+import safetensors
+import torch
+from torch import Tensor, nn
+from torch.overrides import TorchFunctionMode
+
+from regard.errors import ModelFolderError
+from regard.storage.reading import HEADER_BYTES, RESTORE, open_regular, short
+
+AnyModule = TypeVar("AnyModule", bound=nn.Module)
+
+FLOATS = ("F64", "F32", "F16", "BF16")
+INTEGERS = ("I64", "I32", "I16", "I8", "U8", "BOOL")
+Shape = tuple[int, ...]
+
+
+def read_shapes(path: Path) -> dict[str, Shape]:
+    """The shapes of a file's tensors by name; no tensor is read."""
+    with _opened(path) as file:
+        return {name: _shape(path, name, file) for name in file.keys()}  # noqa: SIM118 (not a dict)
+
+
+def read_tensors(path: Path, names: Iterable[str] | None = None) -> dict[str, Tensor]:
+    """The tensors of a file, or some of them, or a line about what is wrong with it."""
+    with _opened(path) as file:
+        wanted = list(file.keys() if names is None else names)
+        for name in wanted:
+            _shape(path, name, file)
+        return {name: file.get_tensor(name) for name in wanted}
+
+
+def read_about(path: Path) -> dict[str, str]:
+    """What a file says beside its tensors."""
+    with _opened(path) as file:
+        return dict(file.metadata() or {})
+
+
+def build_checked(build: Callable[[], AnyModule], path: Path) -> AnyModule:
+    """The model that `build` makes, if the weights in the file are those of such a model.
+
+    It is built twice: first without its numbers (`shapes_alone`), to compare its shapes with the header. So a folder
+    whose config.json asks for a huge model is refused at no cost.
+    """
+    try:
+        planned = shapes_alone(build)
+    except (RuntimeError, ValueError, OverflowError, TypeError) as error:
+        raise ModelFolderError(f"{path.parent}: describes no model ({short(error)}): {RESTORE}.") from None
+    own = {name: tuple(tensor.shape) for name, tensor in model_tensors(planned).items()}
+    _check_shapes(own, read_shapes(path), path)
+    needed = sum(tensor.nbytes for tensor in planned.state_dict().values())
+    if needed > _memory():
+        raise ModelFolderError(
+            f"{path}: its model takes {needed / 2**30:,.0f} GB of memory, more than this machine has: use a larger one."
+        )
+    return build()
+
+
+class _Still(TorchFunctionMode):
+    """Leaves out random initialisation, which without numbers does nothing but import torch's compiler."""
+
+    def __torch_function__(
+        self, function: Any, types: Any, arguments: Sequence[Any] = (), named: Mapping[str, Any] | None = None
+    ) -> Any:
+        if getattr(function, "__name__", "") in ("normal_", "trunc_normal_", "uniform_", "kaiming_uniform_"):
+            return arguments[0] if arguments else (named or {})["tensor"]
+        return function(*arguments, **(named or {}))
+
+
+def shapes_alone(build: Callable[[], AnyModule]) -> AnyModule:
+    """The model on torch's device "meta", which has shapes and types but no numbers: a huge one costs nothing."""
+    with torch.device("meta"), _Still():
+        return build()
+
+
+def model_tensors(model: nn.Module) -> dict[str, Tensor]:
+    """The parameters and saved buffers of a model by name, a shared one once, under its first name."""
+    seen: set[int] = set()
+    tensors: dict[str, Tensor] = {}
+    for name, tensor in model.state_dict(keep_vars=True).items():
+        if id(tensor) not in seen:
+            seen.add(id(tensor))
+            tensors[name] = tensor
+    return tensors
+
+
+@torch.no_grad()
+def load_tensors(model: nn.Module, tensors: Mapping[str, Tensor], where: Path | str) -> None:
+    """Copy tensors into a model, which must have the same names and shapes."""
+    own = model_tensors(model)
+    shapes, found = ({name: tuple(each.shape) for name, each in part.items()} for part in (own, tensors))
+    _check_shapes(shapes, found, where)
+    for name, tensor in own.items():
+        given = tensors[name]
+        if given.is_floating_point() != tensor.is_floating_point():
+            raise ModelFolderError(
+                f"{where}: the tensor {name} has numbers of the type {given.dtype}, where {tensor.dtype} is needed: "
+                f"{RESTORE}."
+            )
+        tensor.copy_(given)
+
+
+def _check_shapes(own: Mapping[str, Shape], found: Mapping[str, Shape], where: Path | str) -> None:
+    """Refuse tensors that have other names or shapes than those of a model."""
+    remedy = f"config.json and the weights do not belong together; {RESTORE}"
+    missing, unknown = own.keys() - found.keys(), found.keys() - own.keys()
+    if missing or unknown:
+        name, fault = (min(missing), "is missing") if missing else (min(unknown), "is not part of the model")
+        raise ModelFolderError(f"{where}: the tensor {name} {fault}: {bring_over(name) or remedy}.")
+    for name, shape in own.items():
+        if shape != found[name]:
+            raise ModelFolderError(
+                f"{where}: the tensor {name} has the shape {found[name]}, but the model needs {shape}: "
+                f"{bring_over(name) or remedy}."
+            )
+
+
+def bring_over(name: str) -> str | None:
+    """How to bring over a folder written before the model with this tensor changed; None if it never did."""
+    if re.search(r"norm_(input|hidden)\.(gates|candidate)\.", name):
+        return (
+            "a GRU's gates and candidate were normalised together when it was trained, and are now apart, as in "
+            "Ba et al. 2016 (model.layer_norm): train it again"
+        )
+    if re.search(r"attention\.\d+\.(channel|spatial)\.\d+\.", name):
+        return 'BAM had no least width when it was trained; write "min_hidden": 1 under "model" in its config.json'
+    return None
+
+
+def _memory() -> int:
+    """Bytes of memory that the machine has."""
+    if "SC_PHYS_PAGES" not in getattr(os, "sysconf_names", {}):
+        return 1 << 46
+    return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+
+
+@contextmanager
+def _opened(path: Path) -> Iterator[Any]:
+    """A safetensors file, its header bounded before it is parsed, its errors ours."""
+    with open_regular(path) as plain:
+        size = int.from_bytes(plain.read(8), "little")
+    if size > HEADER_BYTES:
+        raise _damaged(path, f"a header of {size:,} bytes")
+    try:
+        with safetensors.safe_open(path, framework="pt") as file:
+            yield file
+    except (safetensors.SafetensorError, OSError, ValueError, RuntimeError, AttributeError) as error:
+        raise _damaged(path, short(error)) from None
+
+
+def _shape(path: Path, name: str, file: Any) -> Shape:
+    """The shape of a tensor of a usual type."""
+    part = file.get_slice(name)
+    if part.get_dtype() not in (*FLOATS, *INTEGERS):
+        raise ModelFolderError(f"{path}: the tensor {name} has the type {part.get_dtype()}: {RESTORE}.")
+    return tuple(part.get_shape())
+
+
+def _damaged(path: Path, reason: str) -> ModelFolderError:
+    return ModelFolderError(f"{path}: is damaged or cut short ({reason}): {RESTORE}.")
