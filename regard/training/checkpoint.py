@@ -117,7 +117,10 @@ class State:
             if not _fits(value, str(known[name])):
                 raise ModelFolderError(f"the checkpoint's {name} = {value!r} is not of the type {known[name]}.")
         try:
-            return cls(**{**values, "snapshots": [Snapshot(**snapshot) for snapshot in values["snapshots"]]})
+            snapshots = [Snapshot(**snapshot) for snapshot in values["snapshots"]]
+            if not all(_fits(getattr(each, item.name), str(item.type)) for each in snapshots for item in fields(each)):
+                raise TypeError
+            return cls(**{**values, "snapshots": snapshots})
         except TypeError:
             raise ModelFolderError("the checkpoint's snapshots do not fit this version.") from None
 
@@ -126,6 +129,7 @@ _TYPES: dict[str, tuple[type, ...]] = {
     "int": (int,),
     "float": (int, float),
     "bool": (bool,),
+    "str": (str,),
     "None": (type(None),),
     "list": (list,),
     "dict": (dict,),

@@ -23,6 +23,7 @@ import numpy.typing as npt
 from regard.data.lines import read_lines
 from regard.data.text.tokenizer import Tokenizer
 from regard.errors import DataError
+from regard.storage.reading import CONFIG_BYTES, parse_json, read_bounded
 
 FORMAT = 1
 CHUNK = 4096  # pairs encoded together
@@ -138,16 +139,19 @@ class EncodedCorpus:
     def open(cls, folder: Path) -> EncodedCorpus:
         """Map the corpus that `build` wrote."""
         try:
-            about = json.loads((folder / "corpus.json").read_text(encoding="utf-8"))
+            about = parse_json(read_bounded(folder / "corpus.json", CONFIG_BYTES, DataError))
             if about["format"] != FORMAT:
                 raise ValueError(f"format {about['format']}, not {FORMAT}")
             skipped = Skipped(**about["skipped"])
+            counts = (*asdict(skipped).values(), about["source"]["tokens"], about["target"]["tokens"])
+            if not all(type(count) is int and count >= 0 for count in counts):
+                raise ValueError("counts that are none")
             sides = [
                 Side.open(folder, name, about[name]["type"], about[name]["tokens"], skipped.kept)
                 for name in ("source", "target")
             ]
             return cls(folder, sides[0], sides[1], skipped, str(about["fingerprint"]))
-        except (OSError, ValueError, KeyError, TypeError) as error:
+        except (OSError, ValueError, KeyError, TypeError, OverflowError, DataError) as error:
             raise DataError(
                 f"{folder}: the encoded corpus is missing or damaged ({error}). Remove the folder and train again."
             ) from error
