@@ -73,9 +73,8 @@ def test_config(folders: list[Path], seed: int) -> None:
 @given(seed=SEEDS)
 @fuzzed(0.08)
 def test_metrics(folders: list[Path], seed: int) -> None:
-    from regard.cli.info import _text, describe
+    from regard.cli.info import _text, _translation
     from regard.serve.languages import languages_of
-    from regard.storage.folder import read_folder
 
     chance = random.Random(seed)
     folder = chance.choice(folders)
@@ -84,8 +83,7 @@ def test_metrics(folders: list[Path], seed: int) -> None:
         model = regard.load(folder)
         if isinstance(model, regard.Translator):
             languages_of(model.metrics, folder.name)
-            read = read_folder(folder)
-            text = _text(read, describe(read))
+            text = _text(*_translation(folder))
             assert not any(c < " " and c != "\n" for c in text), text
 
 
