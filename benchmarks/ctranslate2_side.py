@@ -13,7 +13,7 @@ from benchmarks.side import BatchSize, Job, Setting, Translated, Tried
 from benchmarks.text import Text
 from regard.decoding.engines.ctranslate2 import vocabulary_map
 from regard.decoding.shortlist import read_shortlist
-from regard.storage.folder import read_folder
+from regard.inference.folder import read_folder
 
 RECIPE = Recipe("ctranslate2==4.8.4", ("numpy", "pyyaml", "tokenizers==0.23.3"), torch=False)
 BATCHES = (32, 64, 128)

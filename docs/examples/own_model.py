@@ -10,11 +10,11 @@ import torch
 from torch import Tensor, nn
 
 import regard
+from regard.inference.folder import read_folder
 from regard.models.contract import Model, State, Step
 from regard.nn.attention import Attend, General
 from regard.nn.attention.intervention import Intervention
 from regard.nn.attention.memory import Memory
-from regard.storage.folder import read_folder
 from regard.testing import check_contract
 
 

@@ -63,7 +63,7 @@ def _recipe_of(name: str) -> "Recipe":
         table = read_json(folder / "config.json", CONFIG_BYTES)
         about = dict(table.pop("regard"))
     except (ModelFolderError, ValueError, KeyError, TypeError):
-        from regard.storage.folder import read_folder
+        from regard.inference.folder import read_folder
 
         return read_folder(folder).recipe  # it says what is wrong with the folder
     if about.get("model_class"):

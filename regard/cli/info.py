@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from regard.config.settings import AnyRecipe
+    from regard.inference.folder import Folder
     from regard.models.contract import Model
-    from regard.storage.folder import Folder
 
 
 class OutputFormat(StrEnum):
@@ -64,7 +64,7 @@ def info(
 def _translation(path: Path) -> tuple[AnyRecipe, dict[str, Any]]:
     """Everything that can be said of a folder that translates, ready for JSON."""
     from regard.data.text.overlap import load_fingerprint
-    from regard.storage.folder import read_folder
+    from regard.inference.folder import read_folder
 
     folder = read_folder(path)
     weights = folder.weights()
@@ -89,7 +89,8 @@ def _images(path: Path) -> tuple[AnyRecipe, dict[str, Any]]:
     from regard.inference.captioner import Captioner
     from regard.inference.classifier import Classifier
     from regard.inference.load import load
-    from regard.storage.folder import WEIGHTS, read_table, read_tensors
+    from regard.storage.folder import WEIGHTS, read_table
+    from regard.storage.weights import read_tensors
 
     version = str(read_table(path)[1].get("version", "?"))
     model = load(path)

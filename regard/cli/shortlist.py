@@ -33,7 +33,8 @@ def shortlist(
     them alone, which is quicker where that layer is much of the work: with a beam, with a large vocabulary. Scores are
     those among these pieces. Longer lists cost speed and lose less.
     """
-    from regard.decoding.shortlist import COMMON, LIKELY, shortlist_folder
+    from regard.decoding.shortlist import COMMON, LIKELY
+    from regard.inference.shortlist import shortlist_folder
 
     typer.echo("finding the likely pieces: up to a minute or two for a large text", err=True)
     made = shortlist_folder(

@@ -14,9 +14,7 @@ In a model folder it is `shortlist.safetensors`, tied to the folder's vocabulari
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import islice
 from pathlib import Path
 
 import numpy as np
@@ -24,12 +22,12 @@ import torch
 from torch import Tensor
 
 from regard.config.vocabulary import EOS, SPECIAL_PIECES
-from regard.data.text.aligner import LEAST, MOST_PAIRS, check_sizes, learn
-from regard.data.text.corpus import EncodedCorpus, Side
+from regard.data.text.aligner import LEAST, MOST_PAIRS, learn
+from regard.data.text.corpus import Side
 from regard.data.text.tokenizer import Tokenizer
-from regard.errors import ConfigError, ModelFolderError
+from regard.errors import ModelFolderError
 from regard.storage.files import write_tensors
-from regard.storage.folder import SHORTLIST, read_folder
+from regard.storage.folder import SHORTLIST
 from regard.storage.reading import exists
 from regard.storage.weights import read_about, read_shapes, read_tensors
 
@@ -82,32 +80,6 @@ def make_shortlist(
     twin = torch.tensor([alike.get(source.piece(number), EOS) for number in range(source.size)])
     rows = torch.cat([chosen, twin.unsqueeze(1)], 1).to(torch.int32)
     return Shortlist(always, rows, vocabulary_digest(source, target))
-
-
-def shortlist_folder(
-    folder: Path, text: Sequence[str] | None = None, *, common: int = COMMON, likely: int = LIKELY
-) -> Shortlist:
-    """Make the shortlist of a model folder and write it there; the text is two files, one, or what training kept."""
-    from regard.data.text.sources import open_text
-
-    read = read_folder(folder)
-    source, target = read.source_tokenizer, read.target_tokenizer
-    check_sizes(source.size, target.size, f"for a shortlist of {folder}")
-    if text is None:
-        kept = folder / "training" / "train"
-        if not kept.exists():
-            raise ConfigError(f"{kept}: is gone, and with it the text: name it by --train SOURCE TARGET.")
-        corpus = EncodedCorpus.open(kept)
-        sides = corpus.source, corpus.target
-    else:
-        given = open_text(text[0] if len(text) == 1 else (text[0], text[1]), "train")
-        lines = list(islice(given.pairs(), MOST_PAIRS))
-        sources = source.encode_many([pair.source for pair in lines])
-        targets = target.encode_many([pair.target for pair in lines])
-        sides = Side.of(sources), Side.of(targets)
-    made = make_shortlist(*sides, source, target, common=common, likely=likely)
-    made.save(folder)
-    return made
 
 
 def read_shortlist(folder: Path, source: Tokenizer, target: Tokenizer) -> Shortlist | None:

@@ -30,6 +30,7 @@ from regard.decoding.forced import force
 from regard.decoding.hypothesis import Hypothesis
 from regard.decoding.search_settings import SearchChanges, chosen_settings
 from regard.inference.caption import Caption
+from regard.inference.folder import read_tokenizer
 from regard.inference.translation import one_line
 from regard.look.record import Look, LookedImage, Side
 from regard.look.trace import record, walk_along
@@ -38,18 +39,8 @@ from regard.models.show_attend_tell import ShowAttendTell
 from regard.nn.attention.intervention import Intervention
 from regard.process import usable_device
 from regard.storage.card import captioner_card
-from regard.storage.folder import (
-    JOINT,
-    WEIGHTS,
-    load_tensors,
-    model_tensors,
-    read_config,
-    read_metrics,
-    read_tensors,
-    read_tokenizer,
-    write_model,
-)
-from regard.storage.weights import build_checked
+from regard.storage.folder import JOINT, WEIGHTS, read_config, read_metrics, write_model
+from regard.storage.weights import build_checked, load_tensors, model_tensors, read_tensors
 
 TOGETHER = 64  # images captioned at once
 MOST_SHOWN = 512  # pixels of the longer side of an image in a look record

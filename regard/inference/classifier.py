@@ -28,18 +28,9 @@ from regard.models.image_classifier import Network, channels_last, joined_attent
 from regard.nn.image.attention_map import Cells, Seen
 from regard.process import usable_device
 from regard.storage.card import classifier_card
-from regard.storage.folder import (
-    CONFIG,
-    WEIGHTS,
-    load_tensors,
-    model_tensors,
-    read_config,
-    read_metrics,
-    read_tensors,
-    write_model,
-)
+from regard.storage.folder import CONFIG, WEIGHTS, read_config, read_metrics, write_model
 from regard.storage.reading import RESTORE
-from regard.storage.weights import build_checked
+from regard.storage.weights import build_checked, load_tensors, model_tensors, read_tensors
 
 TOGETHER = 256  # images classified at once
 MAX_SIDE = 4096  # pixels; as `images.size` allows

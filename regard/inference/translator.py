@@ -22,6 +22,7 @@ from regard.errors import ConfigError
 from regard.evaluation.alignment import GoldLinks
 from regard.evaluation.report import Progress, Report, evaluate, no_progress
 from regard.evaluation.test_set import TestText, given_test_set
+from regard.inference.folder import read_folder
 from regard.inference.lines import WINDOW, Lines, numbered_lines
 from regard.inference.long_lines import refuse_line
 from regard.inference.looking import Looker
@@ -35,7 +36,6 @@ from regard.look.record import Look
 from regard.models.contract import MakeModel, Model
 from regard.nn.attention.intervention import Intervention
 from regard.process import usable_device
-from regard.storage.folder import read_folder
 
 
 class Translator:

@@ -23,6 +23,7 @@ from regard.config.settings import Recipe, SearchSettings, TextSettings, Trainin
 from regard.config.vocabulary import BOS, SPECIAL_PIECES
 from regard.data.text.sentencepiece import SentencePieceTokenizer
 from regard.errors import ConfigError, ModelFolderError
+from regard.inference.folder import write_folder
 from regard.interop.marian_names import (
     DECODER_WORDS,
     ENCODER_WORDS,
@@ -34,9 +35,9 @@ from regard.interop.marian_names import (
 )
 from regard.models import build_model
 from regard.nn.positions import position_table
-from regard.storage.folder import load_tensors, model_tensors, read_json, read_tensors, remove_all, write_folder
-from regard.storage.reading import TOKENIZER_BYTES, read_bounded
-from regard.storage.weights import shapes_alone
+from regard.storage.folder import remove_all
+from regard.storage.reading import TOKENIZER_BYTES, read_bounded, read_json
+from regard.storage.weights import load_tensors, model_tensors, read_tensors, shapes_alone
 from regard.training.start import check_out
 
 ACTIVATIONS = {"swish": "silu", "silu": "silu", "relu": "relu", "gelu": "gelu"}

@@ -13,8 +13,9 @@ from regard.config.models import TransformerSettings
 from regard.config.vocabulary import BOS, PAD
 from regard.data.text.tokenizer import Tokenizer
 from regard.errors import ModelFolderError
+from regard.inference.folder import Folder, read_folder
 from regard.models.contract import TransformerWeights
-from regard.storage.folder import JOINT, SOURCE, TARGET, Folder, read_folder
+from regard.storage.folder import JOINT, SOURCE, TARGET
 
 EMBEDDINGS = ("embeddings.source.weight", "embeddings.target.weight", "embeddings.output_weight")
 

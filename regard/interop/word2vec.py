@@ -8,7 +8,7 @@ from typing import Literal
 
 from regard.data.text.vectors import write_vectors
 from regard.errors import ModelFolderError
-from regard.storage.folder import read_folder
+from regard.inference.folder import read_folder
 
 
 def export_word2vec(path: Path, out: Path, side: Literal["source", "target"] = "source") -> int:

@@ -15,33 +15,22 @@
 
 from __future__ import annotations
 
-import io
 import json
 import os
 import shutil
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 from torch import Tensor
 
 from regard import __version__
 from regard.config.models import MODEL_SETTINGS
 from regard.config.recipes import ARCHITECTURES, AnyKind, check_as, model_kind
 from regard.config.settings import AnyRecipe, Recipe
-from regard.data.text.overlap import FINGERPRINT_FILE, Fingerprint
-from regard.data.text.tokenizer import Tokenizer
-from regard.errors import ConfigError, ModelFolderError, RegardError
-from regard.models.contract import Model
+from regard.errors import ConfigError, ModelFolderError
 from regard.storage.files import sync_folder, write_bytes, write_json, write_tensors
-from regard.storage.reading import CONFIG_BYTES, METRICS_BYTES, RESTORE, check_regular, exists, short
-from regard.storage.reading import read_json as read_json
-from regard.storage.weights import build_checked
-from regard.storage.weights import load_tensors as load_tensors
-from regard.storage.weights import model_tensors as model_tensors
-from regard.storage.weights import read_tensors as read_tensors
+from regard.storage.reading import CONFIG_BYTES, METRICS_BYTES, RESTORE, exists, read_json
 
 FORMAT = 1
 LARGEST_SIZE = 1 << 24  # of anything in a model
@@ -54,6 +43,7 @@ JOINT = "tokenizer.json"
 SOURCE = "source.tokenizer.json"
 TARGET = "target.tokenizer.json"
 SHORTLIST = "shortlist.safetensors"
+FINGERPRINT_FILE = "training.fingerprint.npy"
 MODEL_FILES = (CONFIG, WEIGHTS, METRICS, CARD, JOINT, SOURCE, TARGET, SHORTLIST, FINGERPRINT_FILE)
 
 # those of metrics.json that commands and pages rely on; all may be missing
@@ -70,39 +60,6 @@ METRIC_TYPES: dict[str, type | tuple[type, ...]] = {
 }
 
 
-@dataclass(frozen=True)
-class Folder:
-    """A model folder that was read and checked; the weights are read when they are asked for."""
-
-    path: Path
-    recipe: Recipe
-    version: str
-    model_class: str | None  # the class of a user's own model, which only the user can build
-    source_tokenizer: Tokenizer
-    target_tokenizer: Tokenizer
-    metrics: dict[str, Any]
-
-    def weights(self) -> dict[str, Tensor]:
-        """The tensors of model.safetensors."""
-        return read_tensors(self.path / WEIGHTS)
-
-    def model(self, own: Model | None = None) -> Model:
-        """The model with its weights, ready to translate; `own` is the user's model if the folder holds one."""
-        model = own
-        if model is None:
-            if self.model_class is not None:
-                raise ModelFolderError(
-                    f"{self.path}: holds a model of the class {self.model_class}, which Regard cannot build: "
-                    "build it yourself and pass it as `model`."
-                )
-            from regard.models import build_model
-
-            sizes = self.source_tokenizer.size, self.target_tokenizer.size
-            model = build_checked(lambda: build_model(self.recipe.model, *sizes), self.path / WEIGHTS)
-        load_tensors(model, self.weights(), self.path / WEIGHTS)
-        return model.eval()
-
-
 def holds_model(path: Path) -> bool:
     """Whether there is a model; the training that wrote it may still go on."""
     return exists(path / CONFIG)
@@ -111,31 +68,6 @@ def holds_model(path: Path) -> bool:
 def holds_finished_model(path: Path) -> bool:
     """Whether there is a model whose training came to its end."""
     return holds_model(path) and not ((path / METRICS).exists() and read_json(path / METRICS).get("unfinished"))
-
-
-def write_folder(
-    path: Path,
-    *,
-    recipe: Recipe,
-    source_tokenizer: Tokenizer,
-    target_tokenizer: Tokenizer,
-    weights: Mapping[str, Tensor],
-    metrics: Mapping[str, Any],
-    card: str,
-    fingerprint: Fingerprint | None = None,
-    model_class: str | None = None,
-) -> None:
-    """Write the folder of a model that translates."""
-    if source_tokenizer is target_tokenizer:
-        files = {JOINT: source_tokenizer.to_json().encode()}
-    else:
-        files = {SOURCE: source_tokenizer.to_json().encode(), TARGET: target_tokenizer.to_json().encode()}
-    if fingerprint is not None:
-        buffer = io.BytesIO()
-        np.save(buffer, fingerprint.astype("<u8"), allow_pickle=False)
-        files[FINGERPRINT_FILE] = buffer.getvalue()
-    about = {"model_class": model_class}
-    write_model(path, recipe=recipe, weights=weights, metrics=metrics, card=card, files=files, about=about)
 
 
 def write_model(
@@ -196,21 +128,6 @@ def remove_all(path: Path) -> None:
 # --- reading ------------------------------------------------------------------------------------------------------
 
 
-def read_folder(path: str | Path) -> Folder:
-    """Read and check a model folder."""
-    path = Path(path)
-    recipe, about = read_config(path, Recipe)
-    if exists(path / JOINT):
-        source = target = read_tokenizer(path / JOINT)
-    else:
-        source, target = read_tokenizer(path / SOURCE), read_tokenizer(path / TARGET)
-    check_regular(path / WEIGHTS)
-    own_class = about.get("model_class")
-    if own_class is not None and not isinstance(own_class, str):
-        raise ModelFolderError(f"{path / CONFIG}: is damaged (model_class is no name): {RESTORE}.")
-    return Folder(path, recipe, str(about.get("version", "?")), own_class, source, target, read_metrics(path))
-
-
 def read_config(path: Path, kind: type[AnyKind]) -> tuple[AnyKind, dict[str, Any]]:
     """The recipe in `config.json`, which must be of this kind, and what else the file says."""
     table, about = read_table(path)
@@ -269,18 +186,6 @@ def read_table(path: Path) -> tuple[dict[str, Any], dict[str, Any]]:
             f"{__version__} reads format {FORMAT}: {remedy}."
         )
     return table, about
-
-
-def read_tokenizer(path: Path) -> Tokenizer:
-    """The tokenizer in a file of a model folder."""
-    if not exists(path):
-        raise ModelFolderError(f"{path}: is missing: {RESTORE}.")
-    try:
-        return Tokenizer.load(path)
-    except RegardError as error:
-        raise ModelFolderError(f"{path}: {error}") from None
-    except Exception as error:  # tokenizers raises bare Exception for a damaged file
-        raise ModelFolderError(f"{path}: is damaged ({short(error)}): {RESTORE}.") from None
 
 
 def read_metrics(folder: Path) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from regard.config.recipes import TaskRecipe, check_as, recipe_type
 from regard.config.settings import AnyRecipe
 from regard.errors import ModelFolderError
 from regard.storage.files import write_json
-from regard.storage.folder import read_json
+from regard.storage.reading import read_json
 
 RUN = "run.json"
 

@@ -39,7 +39,8 @@ from regard.storage.files import (
     write_json,
     write_tensors,
 )
-from regard.storage.folder import load_tensors, model_tensors, read_json, read_tensors
+from regard.storage.reading import read_json
+from regard.storage.weights import load_tensors, model_tensors, read_tensors
 
 _NAME = re.compile(r"checkpoint-(\d{8})")
 _SEPARATOR = "|"  # between a parameter's name and the name of its optimizer state

@@ -22,7 +22,8 @@ from regard.inference.classifier import Classifier
 from regard.look.views.comparison_plot import save_plot
 from regard.models.image_classifier import multiply_adds
 from regard.storage.files import write_bytes, write_json
-from regard.storage.folder import holds_finished_model, read_json
+from regard.storage.folder import holds_finished_model
+from regard.storage.reading import read_json
 from regard.storage.run import holds_run
 from regard.training import train
 from regard.training.start import FilePath

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Any
 
-from regard.storage.folder import load_tensors
+from regard.storage.weights import load_tensors
 from regard.training.checkpoint import State, average
 from regard.training.progress import duration, qualities
 from regard.training.saving import stop_if_asked

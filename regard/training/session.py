@@ -20,7 +20,8 @@ from regard.machine.processor import settings_text
 from regard.models.contract import Predictor
 from regard.process import this_machine, usable_precision
 from regard.storage.files import check_files, checked_files, sha256, sync_folder, write_checksums
-from regard.storage.folder import METRICS, holds_model, read_json, remove_all
+from regard.storage.folder import METRICS, holds_model, remove_all
+from regard.storage.reading import read_json
 from regard.storage.run import RUN
 from regard.training.budget import PLAN, Journal, ends, how_far, lengthen, updates_asked
 from regard.training.checkpoint import Checkpoints, State

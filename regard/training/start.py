@@ -10,8 +10,9 @@ from shlex import quote
 from regard.config.recipes import TaskRecipe, load_recipe, load_recipe_as, with_overrides
 from regard.config.settings import AnyRecipe, Recipe
 from regard.errors import ConfigError, ModelFolderError
+from regard.inference.folder import Folder, read_folder
 from regard.models.contract import Predictor
-from regard.storage.folder import Folder, holds_finished_model, read_folder
+from regard.storage.folder import holds_finished_model
 from regard.storage.run import holds_run
 from regard.training.checkpoint import Checkpoints
 

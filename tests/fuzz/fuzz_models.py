@@ -18,10 +18,11 @@ from regard.data.text.tokenizer import Tokenizer
 from regard.decoding.shortlist import make_shortlist
 from regard.inference.captioner import Captioner
 from regard.inference.classifier import Classifier
+from regard.inference.folder import write_folder
 from regard.models import build_model
 from regard.models.image_classifier import Network
 from regard.models.show_attend_tell import ShowAttendTell
-from regard.storage.folder import model_tensors, write_folder
+from regard.storage.weights import model_tensors
 
 LINES = ["ein Haus", "das Haus ist alt", "der Mann liest", "ein Buch 12", "das ist <s> ein Buch"]
 WORDS = TextSettings(tokenizer="word", min_frequency=1)

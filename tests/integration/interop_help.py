@@ -18,10 +18,11 @@ from regard.data.text.batches import collate
 from regard.data.text.sentencepiece import SentencePieceTokenizer
 from regard.data.text.tokenizer import Tokenizer
 from regard.data.toy import toy_corpus
+from regard.inference.folder import write_folder
 from regard.inference.translator import Translator
 from regard.models import build_model
 from regard.models.contract import Batch
-from regard.storage.folder import model_tensors, write_folder
+from regard.storage.weights import model_tensors
 
 PAIRS = [(pair.source, pair.target) for pair in toy_corpus("phrases", "en-de").generate("train", 400, seed=0)]
 LINES = [source for source, _ in PAIRS[:8]]

@@ -15,8 +15,9 @@ from regard.cli import main
 from regard.config.recipes import check_recipe
 from regard.config.vocabulary import EOS, UNK
 from regard.decoding.engines.ctranslate2 import CTranslate2Engine, vocabulary_map
-from regard.decoding.shortlist import Shortlist, shortlist_folder
+from regard.decoding.shortlist import Shortlist
 from regard.errors import ConfigError
+from regard.inference.shortlist import shortlist_folder
 from regard.inference.translation import Translation
 from regard.inference.translator import Translator
 from regard.models import build_model

@@ -14,9 +14,10 @@ import regard
 from regard.cli import main
 from regard.config.vocabulary import BOS, EOS, PAD
 from regard.data.text.batches import collate
+from regard.inference.folder import read_folder
 from regard.inference.translator import Translator
 from regard.models.contract import Batch
-from regard.storage.folder import model_tensors, read_folder
+from regard.storage.weights import model_tensors
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # of other tools
 

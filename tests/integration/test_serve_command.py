@@ -18,7 +18,8 @@ import pytest
 from serve_help import tiny
 
 from regard.cli import main
-from regard.storage.folder import model_tensors, write_folder
+from regard.inference.folder import write_folder
+from regard.storage.weights import model_tensors
 
 
 @pytest.fixture(scope="module")

@@ -20,7 +20,7 @@ from regard.inference.captioner import Captioner
 from regard.inference.captioner_evaluation import evaluate_captioner
 from regard.look.record import Look
 from regard.nn.attention.intervention import Intervention
-from regard.storage.folder import read_tensors
+from regard.storage.weights import read_tensors
 from regard.training import train
 
 SIZES = {"image_size": 32, "channels": [8, 8, 16], "embedding_size": 8, "hidden_size": 12, "attention_size": 8}

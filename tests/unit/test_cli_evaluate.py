@@ -10,8 +10,9 @@ from regard.cli import main
 from regard.config.recipes import check_recipe
 from regard.data.text.overlap import fingerprint
 from regard.data.text.tokenizer import Tokenizer
+from regard.inference.folder import write_folder
 from regard.models import build_model
-from regard.storage.folder import model_tensors, write_folder
+from regard.storage.weights import model_tensors
 
 SOURCES = ["the cat sees a dog", "a dog", "", "the dog sees the cat"]
 TARGETS = ["le chat voit un chien", "un chien", "", "le chien voit le chat"]

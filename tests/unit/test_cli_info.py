@@ -9,9 +9,10 @@ from regard.cli import main
 from regard.config.recipes import check_recipe
 from regard.data.text.overlap import FINGERPRINT_FILE, fingerprint
 from regard.data.text.tokenizer import Tokenizer
+from regard.inference.folder import write_folder
 from regard.machine.processor import Verdict
 from regard.models import build_model
-from regard.storage.folder import model_tensors, write_folder
+from regard.storage.weights import model_tensors
 
 TEXT = {"text": "news.en, news.fr", "pairs": 1234, "skipped_empty": 5, "fingerprint": "0f0f"}
 METRICS = {"valid": {"bleu": 12.3456789, "bleu_signature": "nrefs:1"}, "updates": 3, "data": {"train": TEXT}}

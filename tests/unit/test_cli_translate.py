@@ -16,9 +16,10 @@ import torch
 from regard.cli import main
 from regard.config.recipes import check_recipe
 from regard.data.text.tokenizer import Tokenizer
+from regard.inference.folder import write_folder
 from regard.inference.translator import Translator
 from regard.models import build_model
-from regard.storage.folder import model_tensors, write_folder
+from regard.storage.weights import model_tensors
 
 LINES = ["the small house", "a green tree stands here", "the cat saw a small dog", "here is the house"] * 3
 

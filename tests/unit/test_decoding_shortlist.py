@@ -11,8 +11,9 @@ import regard
 from regard.cli import main
 from regard.config.recipes import check_recipe
 from regard.data.toy import toy_corpus
-from regard.decoding.shortlist import Shortlist, read_shortlist, shortlist_folder, vocabulary_digest
+from regard.decoding.shortlist import Shortlist, read_shortlist, vocabulary_digest
 from regard.errors import ConfigError, ModelFolderError
+from regard.inference.shortlist import shortlist_folder
 from regard.inference.translator import Translator
 
 

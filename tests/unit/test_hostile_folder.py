@@ -24,9 +24,10 @@ from regard.data.text.tokenizer import Tokenizer
 from regard.errors import DataError, ModelFolderError, RegardError, printable
 from regard.evaluation.alignment import parse_links
 from regard.inference.classifier import Classifier
+from regard.inference.folder import write_folder
 from regard.models import build_model
 from regard.models.image_classifier import Network
-from regard.storage.folder import model_tensors, write_folder
+from regard.storage.weights import model_tensors
 
 SETTINGS = TextSettings(tokenizer="word", min_frequency=1)
 

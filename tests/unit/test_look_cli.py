@@ -12,9 +12,10 @@ from rich.cells import cell_len
 from regard.cli import main
 from regard.config.recipes import check_recipe
 from regard.data.text.tokenizer import Tokenizer
+from regard.inference.folder import write_folder
 from regard.look.record import Look
 from regard.models import build_model
-from regard.storage.folder import model_tensors, write_folder
+from regard.storage.weights import model_tensors
 
 LINES = ["the small house", "a green tree stands here", "the cat saw a small dog", "작은 고양이"] * 3
 

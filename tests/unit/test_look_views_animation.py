@@ -178,7 +178,8 @@ def test_ink_lies_where_the_marks_are() -> None:
 
 
 def test_the_command_line_writes_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    from regard.storage.folder import model_tensors, write_folder
+    from regard.inference.folder import write_folder
+    from regard.storage.weights import model_tensors
 
     made = translator_of({"kind": "bahdanau"})
     write_folder(

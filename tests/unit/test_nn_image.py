@@ -14,7 +14,7 @@ from regard.models.contract import Batch
 from regard.models.image_classifier import Network, multiply_adds
 from regard.nn.image import BAM, CBAM, SelfAttention2d, SqueezeExcitation
 from regard.nn.image.attention_map import AttentionModule, Cells, Gates
-from regard.storage.folder import load_tensors, model_tensors
+from regard.storage.weights import load_tensors, model_tensors
 
 CHANNELS = 32
 MODULES = {

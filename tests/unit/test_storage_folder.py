@@ -12,8 +12,9 @@ from regard.config.recipes import check_recipe
 from regard.config.settings import Recipe, TextSettings
 from regard.data.text.tokenizer import Tokenizer
 from regard.errors import ModelFolderError
+from regard.inference.folder import read_folder, write_folder
 from regard.models import build_model
-from regard.storage.folder import load_tensors, model_tensors, read_folder, write_folder
+from regard.storage.weights import load_tensors, model_tensors
 
 RECIPE = check_recipe(
     {

@@ -18,7 +18,7 @@ from regard.errors import ModelFolderError
 from regard.models import build_model
 from regard.models.contract import Model
 from regard.storage import files
-from regard.storage.folder import model_tensors
+from regard.storage.weights import model_tensors
 from regard.training import checkpoint as checkpoint_module
 from regard.training.checkpoint import Checkpoints, Loaded, Snapshot, State, average, sane_loss
 from regard.training.optimizer import build_optimizer

@@ -17,9 +17,9 @@ import numpy as np
 import numpy.typing as npt
 
 from regard.errors import ModelFolderError, RegardError
+from regard.storage.folder import FINGERPRINT_FILE
 from regard.storage.reading import check_regular
 
-FINGERPRINT_FILE = "training.fingerprint.npy"
 Fingerprint = npt.NDArray[np.uint64]
 
 _CHUNK = 1 << 20  # hashes gathered before repeated ones are dropped

@@ -13,9 +13,9 @@ from regard.data.text.sources import NO_VALIDATION, FilePath, Given
 from regard.errors import ConfigError
 from regard.inference.captioner import Captioner
 from regard.inference.classifier import Classifier
+from regard.inference.folder import Folder
 from regard.inference.translator import Translator
 from regard.models.contract import MakeModel
-from regard.storage.folder import Folder
 from regard.training.task import Task
 from regard.training.tasks.captioning import CaptioningTask
 from regard.training.tasks.classification import ClassificationTask

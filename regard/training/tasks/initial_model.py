@@ -7,9 +7,10 @@ import torch
 from regard.data.text.vectors import read_vectors
 from regard.errors import ConfigError, ContractError
 from regard.evaluation.forced_references import why_no_alignment
+from regard.inference.folder import Folder
 from regard.models import build_model
 from regard.models.contract import MakeModel, Model
-from regard.storage.folder import Folder, load_tensors
+from regard.storage.weights import load_tensors
 from regard.training.loop import seed_of
 from regard.training.prepare import Prepared
 from regard.training.progress import Reporter

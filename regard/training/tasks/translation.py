@@ -23,11 +23,12 @@ from regard.data.text.sources import (
     own_valid,
 )
 from regard.errors import ConfigError
+from regard.inference.folder import Folder, write_folder
 from regard.inference.translator import Translator
 from regard.look.moments import keep_moment
 from regard.models.contract import Batch, MakeModel, Model, Output
 from regard.storage.card import translator_card
-from regard.storage.folder import Folder, model_tensors, write_folder
+from regard.storage.weights import model_tensors
 from regard.training.loop import Run
 from regard.training.prepare import Prepared, load_prepared, prepare, save_prepared, save_run
 from regard.training.progress import Reporter

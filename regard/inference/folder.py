@@ -1,0 +1,115 @@
+"""The folder of a model that translates: its recipe, weights and tokenizers, read and written."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from torch import Tensor
+
+from regard.config.settings import Recipe
+from regard.data.text.overlap import Fingerprint
+from regard.data.text.tokenizer import Tokenizer
+from regard.errors import ModelFolderError, RegardError
+from regard.models import build_model
+from regard.models.contract import Model
+from regard.storage.folder import (
+    CONFIG,
+    FINGERPRINT_FILE,
+    JOINT,
+    SOURCE,
+    TARGET,
+    WEIGHTS,
+    read_config,
+    read_metrics,
+    write_model,
+)
+from regard.storage.reading import RESTORE, check_regular, exists, short
+from regard.storage.weights import build_checked, load_tensors, read_tensors
+
+
+@dataclass(frozen=True)
+class Folder:
+    """A model folder that was read and checked; the weights are read when they are asked for."""
+
+    path: Path
+    recipe: Recipe
+    version: str
+    model_class: str | None  # the class of a user's own model, which only the user can build
+    source_tokenizer: Tokenizer
+    target_tokenizer: Tokenizer
+    metrics: dict[str, Any]
+
+    def weights(self) -> dict[str, Tensor]:
+        """The tensors of model.safetensors."""
+        return read_tensors(self.path / WEIGHTS)
+
+    def model(self, own: Model | None = None) -> Model:
+        """The model with its weights, ready to translate; `own` is the user's model if the folder holds one."""
+        model = own
+        if model is None:
+            if self.model_class is not None:
+                raise ModelFolderError(
+                    f"{self.path}: holds a model of the class {self.model_class}, which Regard cannot build: "
+                    "build it yourself and pass it as `model`."
+                )
+            sizes = self.source_tokenizer.size, self.target_tokenizer.size
+            model = build_checked(lambda: build_model(self.recipe.model, *sizes), self.path / WEIGHTS)
+        load_tensors(model, self.weights(), self.path / WEIGHTS)
+        return model.eval()
+
+
+def read_folder(path: str | Path) -> Folder:
+    """Read and check a model folder."""
+    path = Path(path)
+    recipe, about = read_config(path, Recipe)
+    if exists(path / JOINT):
+        source = target = read_tokenizer(path / JOINT)
+    else:
+        source, target = read_tokenizer(path / SOURCE), read_tokenizer(path / TARGET)
+    check_regular(path / WEIGHTS)
+    own_class = about.get("model_class")
+    if own_class is not None and not isinstance(own_class, str):
+        raise ModelFolderError(f"{path / CONFIG}: is damaged (model_class is no name): {RESTORE}.")
+    return Folder(path, recipe, str(about.get("version", "?")), own_class, source, target, read_metrics(path))
+
+
+def write_folder(
+    path: Path,
+    *,
+    recipe: Recipe,
+    source_tokenizer: Tokenizer,
+    target_tokenizer: Tokenizer,
+    weights: Mapping[str, Tensor],
+    metrics: Mapping[str, Any],
+    card: str,
+    fingerprint: Fingerprint | None = None,
+    model_class: str | None = None,
+) -> None:
+    """Write the folder of a model that translates."""
+    if source_tokenizer is target_tokenizer:
+        files = {JOINT: source_tokenizer.to_json().encode()}
+    else:
+        files = {SOURCE: source_tokenizer.to_json().encode(), TARGET: target_tokenizer.to_json().encode()}
+    if fingerprint is not None:
+        buffer = io.BytesIO()
+        np.save(buffer, fingerprint.astype("<u8"), allow_pickle=False)
+        files[FINGERPRINT_FILE] = buffer.getvalue()
+    about = {"model_class": model_class}
+    write_model(path, recipe=recipe, weights=weights, metrics=metrics, card=card, files=files, about=about)
+
+
+def read_tokenizer(path: Path) -> Tokenizer:
+    """The tokenizer in a file of a model folder."""
+    if not exists(path):
+        raise ModelFolderError(f"{path}: is missing: {RESTORE}.")
+    try:
+        return Tokenizer.load(path)
+    except RegardError as error:
+        raise ModelFolderError(f"{path}: {error}") from None
+    except Exception as error:  # tokenizers raises bare Exception for a damaged file
+        raise ModelFolderError(f"{path}: is damaged ({short(error)}): {RESTORE}.") from None

@@ -1,0 +1,38 @@
+"""`regard shortlist`: make the lexical shortlist of a model folder from its training text."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import islice
+from pathlib import Path
+
+from regard.data.text.aligner import MOST_PAIRS, check_sizes
+from regard.data.text.corpus import EncodedCorpus, Side
+from regard.data.text.sources import open_text
+from regard.decoding.shortlist import COMMON, LIKELY, Shortlist, make_shortlist
+from regard.errors import ConfigError
+from regard.inference.folder import read_folder
+
+
+def shortlist_folder(
+    folder: Path, text: Sequence[str] | None = None, *, common: int = COMMON, likely: int = LIKELY
+) -> Shortlist:
+    """Make the shortlist of a model folder and write it there; the text is two files, one, or what training kept."""
+    read = read_folder(folder)
+    source, target = read.source_tokenizer, read.target_tokenizer
+    check_sizes(source.size, target.size, f"for a shortlist of {folder}")
+    if text is None:
+        kept = folder / "training" / "train"
+        if not kept.exists():
+            raise ConfigError(f"{kept}: is gone, and with it the text: name it by --train SOURCE TARGET.")
+        corpus = EncodedCorpus.open(kept)
+        sides = corpus.source, corpus.target
+    else:
+        given = open_text(text[0] if len(text) == 1 else (text[0], text[1]), "train")
+        lines = list(islice(given.pairs(), MOST_PAIRS))
+        sources = source.encode_many([pair.source for pair in lines])
+        targets = target.encode_many([pair.target for pair in lines])
+        sides = Side.of(sources), Side.of(targets)
+    made = make_shortlist(*sides, source, target, common=common, likely=likely)
+    made.save(folder)
+    return made
