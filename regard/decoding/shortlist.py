@@ -23,7 +23,7 @@ from torch import Tensor
 
 from regard.config.vocabulary import EOS, SPECIAL_PIECES
 from regard.data.text.aligner import LEAST, MOST_PAIRS, learn
-from regard.data.text.corpus import Side
+from regard.data.text.corpus import EncodedSide
 from regard.data.text.tokenizer import Tokenizer
 from regard.errors import ModelFolderError
 from regard.storage.files import write_tensors
@@ -65,7 +65,13 @@ def _unique(numbers: Tensor) -> Tensor:
 
 
 def make_shortlist(
-    sources: Side, targets: Side, source: Tokenizer, target: Tokenizer, *, common: int = COMMON, likely: int = LIKELY
+    sources: EncodedSide,
+    targets: EncodedSide,
+    source: Tokenizer,
+    target: Tokenizer,
+    *,
+    common: int = COMMON,
+    likely: int = LIKELY,
 ) -> Shortlist:
     """From the training text."""
     indices = np.arange(min(len(sources.lengths), MOST_PAIRS))

@@ -13,7 +13,7 @@ NodeState = Literal["kept", "pruned", "finished"]
 
 
 @dataclass(frozen=True)
-class Node:
+class SearchNode:
     """A token after its parent; `log_probability` is that of the whole path."""
 
     number: int
@@ -29,7 +29,7 @@ class Node:
 class BeamTree:
     """The tree of one sentence, parents before their children; a search fills it."""
 
-    nodes: list[Node] = field(default_factory=list)
+    nodes: list[SearchNode] = field(default_factory=list)
     _rows: list[int | None] = field(default_factory=lambda: [None])  # the node that each row of this step stands at
 
     def grow(
@@ -46,7 +46,7 @@ class BeamTree:
             number = len(self.nodes)
             if log_probability != -math.inf:
                 score = log_probability / penalty
-                self.nodes.append(Node(number, self._rows[row], step, said, log_probability, score, its_state))
+                self.nodes.append(SearchNode(number, self._rows[row], step, said, log_probability, score, its_state))
             if its_state == "kept":
                 rows.append(number)
         self._rows = rows

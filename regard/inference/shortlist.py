@@ -7,7 +7,7 @@ from itertools import islice
 from pathlib import Path
 
 from regard.data.text.aligner import MOST_PAIRS, check_sizes
-from regard.data.text.corpus import EncodedCorpus, Side
+from regard.data.text.corpus import EncodedCorpus, EncodedSide
 from regard.data.text.sources import open_text
 from regard.decoding.shortlist import COMMON, LIKELY, Shortlist, make_shortlist
 from regard.errors import ConfigError
@@ -32,7 +32,7 @@ def shortlist_folder(
         lines = list(islice(given.pairs(), MOST_PAIRS))
         sources = source.encode_many([pair.source for pair in lines])
         targets = target.encode_many([pair.target for pair in lines])
-        sides = Side.of(sources), Side.of(targets)
+        sides = EncodedSide.of(sources), EncodedSide.of(targets)
     made = make_shortlist(*sides, source, target, common=common, likely=likely)
     made.save(folder)
     return made

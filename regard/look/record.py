@@ -55,7 +55,7 @@ class LookedImage(_Part):
     png: str  # base64
 
 
-class Heads(_Part):
+class HeadCount(_Part):
     """How many maps one kind of attention has."""
 
     layers: int
@@ -68,7 +68,7 @@ class About(_Part):
     name: str
     kind: str
     window: Literal["local-m", "local-p"] | None = None
-    attention: dict[Kind, Heads] = {}
+    attention: dict[Kind, HeadCount] = {}
 
 
 class Candidate(_Part):
@@ -79,7 +79,7 @@ class Candidate(_Part):
     probability: float
 
 
-class Attended(_Part):
+class AttentionStep(_Part):
     """The arithmetic of one attention at one step; vectors are cut to the first `shown_dimensions` numbers."""
 
     kind: Kind
@@ -102,7 +102,7 @@ class LookStep(_Part):
     id: int
     probability: float
     candidates: list[Candidate]
-    attention: list[Attended]  # of kind "cross", every layer and head; empty where the model gives no trace
+    attention: list[AttentionStep]  # of kind "cross", every layer and head; empty where the model gives no trace
 
 
 class Dimensions(_Part):

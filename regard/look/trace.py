@@ -18,12 +18,12 @@ from regard.decoding.text_model import TextModel
 from regard.decoding.tree import BeamTree
 from regard.look.record import (
     About,
-    Attended,
+    AttentionStep,
     Beam,
     BeamNode,
     Candidate,
     Dimensions,
-    Heads,
+    HeadCount,
     Look,
     LookStep,
     Piece,
@@ -210,12 +210,12 @@ def _candidates(log_probabilities: Tensor, count: int, tokenizer: Tokenizer) -> 
     ]
 
 
-def _attended(trace: Trace, shown: int) -> Attended:
+def _attended(trace: Trace, shown: int) -> AttentionStep:
     window = None
     if trace.window is not None and bool(trace.window[0].any()):
         inside = trace.window[0].nonzero().flatten().tolist()
         window = (inside[0], inside[-1])
-    return Attended(
+    return AttentionStep(
         kind=trace.kind,
         layer=trace.layer,
         head=trace.head,
@@ -232,8 +232,8 @@ def _attended(trace: Trace, shown: int) -> Attended:
 
 def _about(name: str, model: Model, attention: Attention, traces: Sequence[Trace]) -> About:
     kind = type(model)
-    sizes: dict[Kind, Heads] = {
-        name: Heads(layers=weights.size(1), heads=weights.size(2)) for name, weights in attention.items()
+    sizes: dict[Kind, HeadCount] = {
+        name: HeadCount(layers=weights.size(1), heads=weights.size(2)) for name, weights in attention.items()
     }
     local = any(trace.centre is not None for trace in traces)
     predictive = any(trace.gaussian is not None for trace in traces)

@@ -15,20 +15,20 @@ from dataclasses import dataclass
 from typing import Literal
 
 BoxKind = Literal["word", "vector", "cell", "backward", "forward", "attend", "centre", "add", "layer", "zero"]
-Part = Literal["encoder", "decoder"]
+DiagramHalf = Literal["encoder", "decoder"]
 Role = Literal[
     "input", "word", "recurrent", "self", "start", "keys", "query", "centre", "context", "feeding", "residual"
 ]
 
 
 @dataclass(frozen=True)
-class Box:
+class DiagramBox:
     """One quantity; `text` may hold subscripts in the manner of `h_{t−1}`."""
 
     name: str
     kind: BoxKind
     text: str
-    part: Part
+    part: DiagramHalf
     column: int  # encoder from 1 in reading order; decoder from 1, with 0 for what stands before the first step
     row: float  # from 0 at the bottom
 
@@ -46,9 +46,9 @@ class Edge:
 class Diagram:
     """Boxes, edges, and the words that explain them."""
 
-    nodes: dict[str, Box]
+    nodes: dict[str, DiagramBox]
     edges: tuple[Edge, ...]
-    row_labels: tuple[tuple[Part, float, str], ...]
+    row_labels: tuple[tuple[DiagramHalf, float, str], ...]
     notes: tuple[str, ...]  # equations and remarks
 
     def into(self, target: str) -> set[tuple[str, Role]]:
@@ -60,24 +60,24 @@ class Wiring:
     """A graph that grows, over the words of a source and a target; each model of `models/` adds its own boxes."""
 
     def __init__(self, source: Sequence[str], target: Sequence[str]) -> None:
-        self.nodes: dict[str, Box] = {}
+        self.nodes: dict[str, DiagramBox] = {}
         self.edges: list[Edge] = []
-        self.row_labels: list[tuple[Part, float, str]] = []
+        self.row_labels: list[tuple[DiagramHalf, float, str]] = []
         self.notes: list[str] = []
         self.source, self.target = source, target
         self.positions = range(1, len(source) + 1)
         self.steps = range(1, len(target) + 1)
         self.order = list(self.positions)
 
-    def add(self, name: str, kind: BoxKind, text: str, part: Part, column: int, row: float) -> None:
+    def add(self, name: str, kind: BoxKind, text: str, part: DiagramHalf, column: int, row: float) -> None:
         """Put a node at a column and row."""
-        self.nodes[name] = Box(name, kind, text, part, column, row)
+        self.nodes[name] = DiagramBox(name, kind, text, part, column, row)
 
     def link(self, source: str, target: str, role: Role) -> None:
         """Let one node feed another."""
         self.edges.append(Edge(source, target, role))
 
-    def label(self, part: Part, row: float, text: str) -> None:
+    def label(self, part: DiagramHalf, row: float, text: str) -> None:
         """Write beside a row what it is."""
         self.row_labels.append((part, row, text))
 

@@ -20,7 +20,7 @@ from torch.nn import functional
 
 from regard.config.models import TransformerSettings
 from regard.nn.attention.intervention import Intervention, Kind
-from regard.nn.attention.multihead import Heads, MultiHead, Seen
+from regard.nn.attention.multihead import Heads, MultiHead, RecordedHeads
 from regard.nn.cache import Cache
 from regard.nn.dropout import add_dropped
 from regard.nn.linear import Linear
@@ -177,7 +177,7 @@ class Looking:
 
     attention: bool
     intervention: Intervention | None
-    seen: list[Seen]
+    seen: list[RecordedHeads]
 
     def attend(
         self, attention: MultiHead, heads: Heads, rows: Rows, allowed: Tensor | None = None, *, causal: bool = False

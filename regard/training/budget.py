@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from regard.config.settings import LoopSettings, duration_seconds
 from regard.storage.files import write_bytes
-from regard.training.checkpoint import State
+from regard.training.checkpoint import TrainingState
 from regard.training.progress import duration
 from regard.training.schedule import MEASURE_FROM, MEASURE_UNTIL, REVISIONS, updates_in_budget
 
@@ -42,12 +42,12 @@ def ends(settings: LoopSettings) -> list[object]:
     return [settings.updates, settings.epochs, settings.budget, settings.patience]
 
 
-def share_done(state: State) -> float:
+def share_done(state: TrainingState) -> float:
     """How much of the training is done, by its updates; 0 while the last update is unknown."""
     return 0.0 if state.total is None else state.update / state.total
 
 
-def how_far(settings: LoopSettings, state: State, asked: int | None) -> str:
+def how_far(settings: LoopSettings, state: TrainingState, asked: int | None) -> str:
     """Where training goes from here."""
     parts = [] if asked is None else [f"to update {asked:,}"]
     if settings.budget is not None:
@@ -55,7 +55,7 @@ def how_far(settings: LoopSettings, state: State, asked: int | None) -> str:
     return " or ".join(parts)
 
 
-def lengthen(settings: LoopSettings, state: State) -> None:
+def lengthen(settings: LoopSettings, state: TrainingState) -> None:
     """Forget the end that was planned, because another one is asked for; the schedule goes on towards that."""
     state.ends = ends(settings)
     state.total, state.first_total, state.next_estimate = None, None, 0

@@ -68,7 +68,7 @@ class Snapshot:
 
 
 @dataclass
-class State:
+class TrainingState:
     """Where training stands; plain numbers, all of them in the checkpoint."""
 
     update: int = 0
@@ -108,7 +108,7 @@ class State:
         return asdict(self)
 
     @classmethod
-    def from_dict(cls, values: dict[str, Any]) -> State:
+    def from_dict(cls, values: dict[str, Any]) -> TrainingState:
         """The state of a state.json."""
         known = {item.name: item.type for item in fields(cls)}
         if values.keys() != known.keys():
@@ -153,7 +153,7 @@ def sane_loss(loss: float, vocabulary_size: int, first_loss: float | None) -> bo
 class Loaded:
     """What `Checkpoints.load` found."""
 
-    state: State
+    state: TrainingState
     machine: dict[str, str | int]
     name: str  # of the checkpoint that was taken
     damaged: list[str]  # what was wrong with newer ones
@@ -176,7 +176,7 @@ class Checkpoints:
 
     def save(
         self,
-        state: State,
+        state: TrainingState,
         model: nn.Module,
         optimizer: Optimizer,
         machine: Mapping[str, str | int],
@@ -258,14 +258,14 @@ class Checkpoints:
         """Read them."""
         return read_tensors(self.folder / snapshot.file)
 
-    def _read(self, path: Path, lost: list[str] | None = None) -> tuple[State, dict[str, str | int]]:
+    def _read(self, path: Path, lost: list[str] | None = None) -> tuple[TrainingState, dict[str, str | int]]:
         """The state of a checkpoint all of whose files are whole; `lost` takes kept weights that are not."""
         if check_files(path) != {STATE, MODEL, OPTIMIZER}:
             raise ModelFolderError(f"{path}: its list of files is not that of a checkpoint.")
         record = read_json(path / STATE)
         if not isinstance(record.get("state"), dict) or not isinstance(record.get("machine"), dict):
             raise ModelFolderError(f"{path / STATE}: is not the state of a training.")
-        state = State.from_dict(record["state"])
+        state = TrainingState.from_dict(record["state"])
         for snapshot in list(state.snapshots):
             kept = self.folder / snapshot.file
             if kept.is_file() and sha256(kept) == snapshot.sha256:

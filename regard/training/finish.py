@@ -6,7 +6,7 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from regard.storage.weights import load_tensors
-from regard.training.checkpoint import State, average
+from regard.training.checkpoint import TrainingState, average
 from regard.training.progress import duration, qualities
 from regard.training.saving import stop_if_asked
 
@@ -68,7 +68,7 @@ def farewell(run: Run, valid: dict[str, Any]) -> str:
     )
 
 
-def _estimate(state: State) -> str:
+def _estimate(state: TrainingState) -> str:
     """How far off the first estimate of a budget was."""
     if state.first_total is None:
         return ""

@@ -15,7 +15,7 @@ from regard.config.settings import LoopSettings
 from regard.models.contract import Batch, Predictor
 from regard.process import Machine
 from regard.training.budget import Planner
-from regard.training.checkpoint import Checkpoints, State
+from regard.training.checkpoint import Checkpoints, TrainingState
 from regard.training.interrupt import Interrupts
 from regard.training.loss import Loss, backward
 from regard.training.optimizer import clip, set_learning_rate
@@ -37,7 +37,7 @@ class Run:
     optimizer: Optimizer
     plan: Plan
     validator: Validates | None
-    state: State
+    state: TrainingState
     checkpoints: Checkpoints
     machine: Machine
     device: torch.device

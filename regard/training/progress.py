@@ -19,7 +19,7 @@ from rich.text import Text
 
 from regard.errors import ConfigError
 from regard.storage.files import write_bytes
-from regard.training.checkpoint import State
+from regard.training.checkpoint import TrainingState
 from regard.training.task import Measured
 
 # what a validation may have measured beside the loss, and how it is told
@@ -36,13 +36,13 @@ class Reporter(Protocol):
     def working(self, what: str) -> None:
         """What is being done before the first update, now and then."""
 
-    def updated(self, state: State, rate: float, speed: float) -> None:
+    def updated(self, state: TrainingState, rate: float, speed: float) -> None:
         """After each update: the learning rate, target tokens (or images) per second."""
 
-    def logged(self, state: State, record: dict[str, Any]) -> None:
+    def logged(self, state: TrainingState, record: dict[str, Any]) -> None:
         """After each line of the log."""
 
-    def validated(self, state: State, result: Measured, best: bool) -> None:
+    def validated(self, state: TrainingState, result: Measured, best: bool) -> None:
         """After each validation."""
 
     def close(self) -> None:
@@ -58,20 +58,20 @@ class Silent:
     def working(self, what: str) -> None:
         """Nothing."""
 
-    def updated(self, state: State, rate: float, speed: float) -> None:
+    def updated(self, state: TrainingState, rate: float, speed: float) -> None:
         """Nothing."""
 
-    def logged(self, state: State, record: dict[str, Any]) -> None:
+    def logged(self, state: TrainingState, record: dict[str, Any]) -> None:
         """Nothing."""
 
-    def validated(self, state: State, result: Measured, best: bool) -> None:
+    def validated(self, state: TrainingState, result: Measured, best: bool) -> None:
         """Nothing."""
 
     def close(self) -> None:
         """Nothing."""
 
 
-class Lines(Silent):
+class LineReporter(Silent):
     """Plain lines on stderr, for files and pipes."""
 
     def __init__(self, unit: str = "tokens") -> None:
@@ -81,7 +81,7 @@ class Lines(Silent):
         """Print the remark."""
         print(line, file=sys.stderr, flush=True)
 
-    def logged(self, state: State, record: dict[str, Any]) -> None:
+    def logged(self, state: TrainingState, record: dict[str, Any]) -> None:
         """Print what was logged."""
         last = "" if state.total is None else f"/{state.total}"
         left = time_left(state)
@@ -91,7 +91,7 @@ class Lines(Silent):
             f"rate {record['learning_rate']:.2e}" + (f"  left {left}" if left else "")
         )
 
-    def validated(self, state: State, result: Measured, best: bool) -> None:
+    def validated(self, state: TrainingState, result: Measured, best: bool) -> None:
         """Print the result."""
         self.say(validation_line(state, result, best))
         for line in sample_lines(result):
@@ -125,7 +125,7 @@ class Live(Silent):
         """A bar without an end."""
         self.bar.update(self.task, visible=True, what=what)
 
-    def updated(self, state: State, rate: float, speed: float) -> None:
+    def updated(self, state: TrainingState, rate: float, speed: float) -> None:
         """Move the bar; loss and perplexity are those of the log, over the updates since its last line."""
         loss = state.window_loss / state.window_tokens
         perplexity = perplexity_of(state.window_likelihood / state.window_tokens)
@@ -141,7 +141,7 @@ class Live(Silent):
             left=f"{time_left(state)} left" if time_left(state) else "measuring",
         )
 
-    def validated(self, state: State, result: Measured, best: bool) -> None:
+    def validated(self, state: TrainingState, result: Measured, best: bool) -> None:
         """Print the result above the bar, and keep its quality in it."""
         quality = qualities({**result.to_dict(), "perplexity": None})
         if quality:
@@ -164,10 +164,10 @@ def choose_reporter(progress: bool, unit: str = "tokens") -> Reporter:
     """A bar where stderr is a terminal, lines elsewhere, nothing if it was not asked for."""
     if not progress:
         return Silent()
-    return Live(unit=unit) if sys.stderr.isatty() else Lines(unit)
+    return Live(unit=unit) if sys.stderr.isatty() else LineReporter(unit)
 
 
-def validation_line(state: State, result: Measured, best: bool) -> str:
+def validation_line(state: TrainingState, result: Measured, best: bool) -> str:
     """The result of a validation in one line."""
     remark = "(best so far)" if best else ""
     line = f"validation at update {state.update}: loss {result.loss:.3f}  {qualities(result.to_dict())}{remark}"
@@ -190,7 +190,7 @@ def qualities(values: Mapping[str, Any]) -> str:
     return "".join(f"{form.format(values[key])}  " for key, form in QUALITIES.items() if values.get(key) is not None)
 
 
-def time_left(state: State) -> str:
+def time_left(state: TrainingState) -> str:
     """Time to the last update, from the speed so far; empty while that is unknown."""
     if state.total is None or state.update == 0 or state.seconds <= 0:
         return ""

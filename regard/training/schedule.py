@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 
 from regard.config.settings import LoopSettings
-from regard.training.checkpoint import State
+from regard.training.checkpoint import TrainingState
 
 # The first updates are slower (memory is fetched, kernels are chosen), so the speed is measured after them.
 MEASURE_FROM = 5
@@ -17,7 +17,7 @@ MEASURE_UNTIL = 25
 REVISIONS = 20  # how often a budget is turned into updates once more
 
 
-def next_learning_rate(settings: LoopSettings, state: State) -> float:
+def next_learning_rate(settings: LoopSettings, state: TrainingState) -> float:
     """The rate of the next update; in a budget, warm-up and decay move one update on."""
     if settings.budget is None:
         return learning_rate(settings, state.update + 1, state.total, state.plateau)
@@ -38,7 +38,7 @@ def learning_rate(settings: LoopSettings, update: int, total: int | None, platea
     return peak * _after_warmup(settings, update, max(warmup, 1), share, plateau)
 
 
-def bend(settings: LoopSettings, state: State) -> None:
+def bend(settings: LoopSettings, state: TrainingState) -> None:
     """Move warm-up or decay one update on, towards the last update as it is estimated now.
 
     The warm-up takes a quarter of a budget at most. If the budget shrinks to less than three times the updates that
@@ -57,7 +57,7 @@ def bend(settings: LoopSettings, state: State) -> None:
         state.decayed = 1.0 if left <= 1 else state.decayed + (1 - state.decayed) / left
 
 
-def bent_learning_rate(settings: LoopSettings, state: State) -> float:
+def bent_learning_rate(settings: LoopSettings, state: TrainingState) -> float:
     """The rate of the update after `state`, for which warm-up or decay have been moved on."""
     level, number = settings.learning_rate * state.warm, state.update + 1
     if not state.peak_update:

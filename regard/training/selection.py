@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from regard.config.settings import LoopSettings
 from regard.errors import TrainingError
 from regard.training.budget import VALIDATIONS, share_done
-from regard.training.checkpoint import Snapshot, State
+from regard.training.checkpoint import Snapshot, TrainingState
 from regard.training.finish import unfinished_metrics
 from regard.training.saving import advice_to_resume, stop_if_asked
 from regard.training.task import Measured, Validates
@@ -73,7 +73,7 @@ def measured(run: Run, validator: Validates) -> Measured:
         raise TrainingError(f"update {run.state.update}: {error} {advice_to_resume(run)}") from None
 
 
-def note_gain(settings: LoopSettings, state: State, score: float, loss: float) -> None:
+def note_gain(settings: LoopSettings, state: TrainingState, score: float, loss: float) -> None:
     """Compare with the best so far; stalled validations lower the plateau's rate and use up patience.
 
     A lower loss at the same score makes a better checkpoint, but is no gain that training would go on for.

@@ -24,7 +24,7 @@ from regard.storage.folder import METRICS, holds_model, remove_all
 from regard.storage.reading import read_json
 from regard.storage.run import RUN
 from regard.training.budget import PLAN, Journal, ends, how_far, lengthen, updates_asked
-from regard.training.checkpoint import Checkpoints, State
+from regard.training.checkpoint import Checkpoints, TrainingState
 from regard.training.finish import choose_weights, farewell, training_metrics
 from regard.training.interrupt import Interrupts
 from regard.training.lock import only_training_in
@@ -69,7 +69,7 @@ class Session:
         shutil.rmtree(fresh, ignore_errors=True)
         model = asked.prepare(fresh, self.reporter).to(self.device)
         settings = asked.recipe.training
-        optimizer, state = build_optimizer(model, settings), State(ends=ends(settings))
+        optimizer, state = build_optimizer(model, settings), TrainingState(ends=ends(settings))
         write_checksums(fresh, (str(path.relative_to(fresh)) for path in fresh.rglob("*") if path.is_file()))
         # The folder appears with its first checkpoint: whatever a kill leaves can be resumed or started again.
         machine = this_machine(str(self.device))
@@ -106,7 +106,7 @@ class Session:
             self._save_recipe(task)
         return self.learn(task, model, optimizer, state, checkpoints)
 
-    def _say_how_far(self, task: PreparedTask[Learned], state: State) -> None:
+    def _say_how_far(self, task: PreparedTask[Learned], state: TrainingState) -> None:
         """Where it goes from here; an end that is already past is refused."""
         settings = task.settings
         asked = updates_asked(settings, len(task.plan().epoch(state.epoch)))
@@ -147,14 +147,14 @@ class Session:
                 f"training with {settings_text(limits)}."
             )
 
-    def _is_written(self, state: State) -> bool:
+    def _is_written(self, state: TrainingState) -> bool:
         """Whether the model of this very state is in `out`; a crash may have come between the two."""
         if not (state.stopped_early or state.update == state.total) or not holds_model(self.out):
             return False
         metrics = read_json(self.out / METRICS)
         return metrics.get("updates") == state.update and not metrics.get("unfinished")
 
-    def _load(self, checkpoints: Checkpoints, model: Predictor, optimizer: Optimizer) -> State:
+    def _load(self, checkpoints: Checkpoints, model: Predictor, optimizer: Optimizer) -> TrainingState:
         loaded = checkpoints.load(model, optimizer)
         for fault in loaded.damaged:
             self.reporter.say(f"warning: {fault}")
@@ -169,7 +169,7 @@ class Session:
         task: PreparedTask[Learned],
         model: Predictor,
         optimizer: Optimizer,
-        state: State,
+        state: TrainingState,
         checkpoints: Checkpoints,
     ) -> Learned:
         """Run the loop and write the model folder."""
@@ -216,7 +216,7 @@ def _names(override: str, end: str) -> bool:
     return key.strip() == f"training.{end}" and value.strip().lower() != "none"
 
 
-def _later(settings: LoopSettings, state: State) -> str:
+def _later(settings: LoopSettings, state: TrainingState) -> str:
     """A setting with which a finished training would go on."""
     if state.stopped_early and settings.patience is not None:
         return f"training.patience={2 * settings.patience}"

@@ -13,7 +13,7 @@ from regard.config.captioning import CaptionRecipe
 from regard.config.classification import ClassifierRecipe
 from regard.config.recipes import check_as, check_recipe
 from regard.config.settings import TextSettings
-from regard.data.text.corpus import Side
+from regard.data.text.corpus import EncodedSide
 from regard.data.text.tokenizer import Tokenizer
 from regard.decoding.shortlist import make_shortlist
 from regard.inference.captioner import Captioner
@@ -75,7 +75,10 @@ def write_all(out: Path) -> list[Path]:
             card="# fuzz\n",
             fingerprint=np.array([1, 2], np.uint64),
         )
-        sides = (Side.of(source.encode_many(LINES)), Side.of(target.encode_many(["a house"] * len(LINES))))
+        sides = (
+            EncodedSide.of(source.encode_many(LINES)),
+            EncodedSide.of(target.encode_many(["a house"] * len(LINES))),
+        )
         make_shortlist(*sides, source, target, common=2, likely=2).save(out / kind)
     for kind, sizes in IMAGES.items():
         look = check_as(ClassifierRecipe, {"model": {"kind": kind, **sizes}, "training": {"updates": 1}}, "fuzz")

@@ -27,7 +27,7 @@ from regard.data.text.tokenizer import Tokenizer
 from regard.evaluation.alignment import read_links
 from regard.models import build_model
 from regard.storage import files
-from regard.training.checkpoint import Checkpoints, Snapshot, State
+from regard.training.checkpoint import Checkpoints, Snapshot, TrainingState
 from regard.training.optimizer import build_optimizer
 
 SEEDS = st.integers(0, 2**48)
@@ -53,7 +53,7 @@ def checkpoint(place: Path) -> Path:
     optimizer.step()
     folder = place / "training"
     folder.mkdir()
-    Checkpoints(folder).save(State(update=1, snapshots=[Snapshot(1, 0.5)]), model, optimizer, {"cpu": "x"})
+    Checkpoints(folder).save(TrainingState(update=1, snapshots=[Snapshot(1, 0.5)]), model, optimizer, {"cpu": "x"})
     return folder
 
 

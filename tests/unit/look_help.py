@@ -9,7 +9,7 @@ import torch
 from regard.config.recipes import check_recipe
 from regard.data.text.tokenizer import Tokenizer
 from regard.inference.translator import Translator
-from regard.look.record import About, Dimensions, Heads, Look, Matrix, Piece, Side
+from regard.look.record import About, Dimensions, HeadCount, Look, Matrix, Piece, Side
 from regard.models import build_model
 
 LINES = ["the small house", "a green tree stands here", "the cat saw a small dog", "작은 고양이"] * 3
@@ -29,7 +29,9 @@ def look_of(
 ) -> Look:
     """A look with one layer and one head."""
     return Look(
-        model=About(name="hand", kind="bahdanau", attention={"cross": Heads(layers=1, heads=1)} if alignment else {}),
+        model=About(
+            name="hand", kind="bahdanau", attention={"cross": HeadCount(layers=1, heads=1)} if alignment else {}
+        ),
         source=source,
         target=target,
         score=-1.0,

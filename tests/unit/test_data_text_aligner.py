@@ -16,7 +16,7 @@ from regard.cli import main
 from regard.config.settings import TextSettings
 from regard.data.text import aligner
 from regard.data.text.aligner import ANYWHERE, EMPTY, Hmm, align, align_text, expect, learn
-from regard.data.text.corpus import EncodedCorpus, Ids, Pair, Side
+from regard.data.text.corpus import EncodedCorpus, EncodedSide, Ids, Pair
 from regard.data.text.sources import Tokenizers
 from regard.data.text.tokenizer import Tokenizer
 from regard.data.toy import AlignedPair, toy_corpus
@@ -124,8 +124,8 @@ def test_model_1_learns_the_table_of_a_slow_loop() -> None:
         sums = [sum(counts[e, f] for f in range(size)) for e in range(nothing + 1)]
         table = {(e, f): max(count / sums[e] if sums[e] else 0.0, 1e-9) for (e, f), count in counts.items()}
     found = learn(
-        Side.of([source for source, _ in pairs]),
-        Side.of([target for _, target in pairs]),
+        EncodedSide.of([source for source, _ in pairs]),
+        EncodedSide.of([target for _, target in pairs]),
         nothing,
         size,
         np.arange(3),
@@ -225,10 +225,10 @@ def test_vocabularies_that_are_too_large_are_refused(corpus: EncodedCorpus) -> N
 
 
 def test_a_sentence_of_no_pieces_has_no_links() -> None:
-    first, second = Side.of([[3], [4, 3]]), Side.of([[4, 3], [3]])
+    first, second = EncodedSide.of([[3], [4, 3]]), EncodedSide.of([[4, 3], [3]])
     model = learn(first, second, 5, 5, np.arange(2), model_1_rounds=1, rounds=1)
     assert model.table.isfinite().all()
-    sources, targets = Side.of([[3], [4, 3], [4, 4, 3]]), Side.of([[4, 4, 3], [3], [4, 4, 3]])
+    sources, targets = EncodedSide.of([[3], [4, 3], [4, 4, 3]]), EncodedSide.of([[4, 4, 3], [3], [4, 4, 3]])
     guide = align(sources, targets, 5, 5)
     assert (guide[:4] == NOWHERE).all()
 

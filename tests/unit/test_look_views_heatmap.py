@@ -12,7 +12,7 @@ from PIL import Image
 
 from regard.errors import ConfigError, DataError, NoAttention
 from regard.look.maps import Choice
-from regard.look.record import About, Heads, Look
+from regard.look.record import About, HeadCount, Look
 from regard.look.views import fonts
 from regard.look.views.fonts import fonts_for
 from regard.look.views.heatmap import heatmap_figure, save_heatmap, sheet_figure, sheet_of
@@ -135,7 +135,7 @@ def many_heads(layers: int, heads: int) -> Look:
     assert alignment is not None
     maps = [[alignment for _ in range(heads)] for _ in range(layers)]
     square = [[[[1.0, 0.0, 0.0]] * 3] * heads] * layers
-    sizes = {kind: Heads(layers=layers, heads=heads) for kind in ("cross", "encoder-self", "decoder-self")}
+    sizes = {kind: HeadCount(layers=layers, heads=heads) for kind in ("cross", "encoder-self", "decoder-self")}
     return look.model_copy(
         update={
             "attention": {"cross": maps, "encoder-self": square, "decoder-self": square},

@@ -20,7 +20,7 @@ from regard.models.contract import Model
 from regard.storage import files
 from regard.storage.weights import model_tensors
 from regard.training import checkpoint as checkpoint_module
-from regard.training.checkpoint import Checkpoints, Loaded, Snapshot, State, average, sane_loss
+from regard.training.checkpoint import Checkpoints, Loaded, Snapshot, TrainingState, average, sane_loss
 from regard.training.optimizer import build_optimizer
 
 MACHINE: dict[str, str | int] = {"cpu": "x", "threads": 1}
@@ -51,7 +51,7 @@ def test_model_and_optimizer_go_on_bit_for_bit(tmp_path: Path, name: str, tie: s
     stepped(unbroken, name, steps=3)
     first = small(tie=tie)
     half = stepped(first, name, steps=2)
-    state = State(update=2, snapshots=[Snapshot(1, 0.1 + 0.2)], best_score=0.1 + 0.2)
+    state = TrainingState(update=2, snapshots=[Snapshot(1, 0.1 + 0.2)], best_score=0.1 + 0.2)
     Checkpoints(tmp_path).keep_weights(state.snapshots[0], first)
     Checkpoints(tmp_path).save(state, first, half, MACHINE)
     second = small(seed=5, tie=tie)
@@ -99,10 +99,10 @@ def test_a_crash_before_or_after_any_system_call_leaves_a_whole_checkpoint(
         folder = tmp_path / str(moment)
         folder.mkdir()
         store = Checkpoints(folder)
-        old = State(update=1, snapshots=[Snapshot(1, 1.0)])
+        old = TrainingState(update=1, snapshots=[Snapshot(1, 1.0)])
         store.keep_weights(old.snapshots[0], model)
         store.save(old, model, optimizer, MACHINE)
-        new = State(update=2, snapshots=[Snapshot(2, 2.0)])
+        new = TrainingState(update=2, snapshots=[Snapshot(2, 2.0)])
         with monkeypatch.context() as patch:
             step = crash_at(moment)
             for module, name in (
@@ -145,7 +145,7 @@ def saved(folder: Path, *updates: int, good: bool = True) -> Checkpoints:
         with torch.no_grad():
             for parameter in model.parameters():
                 parameter.fill_(update)
-        state = State(update=update, snapshots=[Snapshot(update, 1.0)])
+        state = TrainingState(update=update, snapshots=[Snapshot(update, 1.0)])
         store.keep_weights(state.snapshots[0], model)
         store.save(state, model, optimizer, MACHINE, good)
     return store
@@ -258,7 +258,7 @@ def test_weights_that_all_checkpoints_name_may_be_lost(tmp_path: Path) -> None:
     store = saved(tmp_path, 1)
     model = small()
     store.save(
-        State(update=2, best_score=1.0, snapshots=store._read(store.all()[0])[0].snapshots),
+        TrainingState(update=2, best_score=1.0, snapshots=store._read(store.all()[0])[0].snapshots),
         model,
         stepped(model),
         MACHINE,
@@ -273,7 +273,7 @@ def test_weights_that_all_checkpoints_name_may_be_lost(tmp_path: Path) -> None:
 def test_a_state_of_wrong_types_is_refused() -> None:
     for name, value in (("update", "1"), ("update", True), ("seconds", None), ("snapshots", [1]), ("snapshots", {})):
         with pytest.raises(ModelFolderError, match="the checkpoint's"):
-            State.from_dict({**State().to_dict(), name: value})
+            TrainingState.from_dict({**TrainingState().to_dict(), name: value})
 
 
 @pytest.mark.parametrize("written", range(8))
@@ -283,7 +283,7 @@ def test_a_full_disk_keeps_the_checkpoint_before_and_gives_its_space_back(
     model = small()
     optimizer = stepped(model)
     store = Checkpoints(tmp_path)
-    store.save(State(update=1), model, optimizer, MACHINE)
+    store.save(TrainingState(update=1), model, optimizer, MACHINE)
     calls = [0]
 
     def full(descriptor: int) -> None:
@@ -294,7 +294,7 @@ def test_a_full_disk_keeps_the_checkpoint_before_and_gives_its_space_back(
     with monkeypatch.context() as patch:
         patch.setattr(files.os, "fsync", full)
         with pytest.raises(OSError, match="No space left"):
-            store.save(State(update=2), model, optimizer, MACHINE)
+            store.save(TrainingState(update=2), model, optimizer, MACHINE)
     assert [path.name for path in tmp_path.iterdir()] == ["checkpoint-00000001"]
     assert store.load(model, optimizer).state.update == 1
 
@@ -307,7 +307,7 @@ def test_a_folder_without_a_checkpoint_says_so(tmp_path: Path) -> None:
 
 def test_a_state_of_another_version_is_refused() -> None:
     with pytest.raises(ModelFolderError, match="'novelty' does not fit this version"):
-        State.from_dict({**State().to_dict(), "novelty": 1})
+        TrainingState.from_dict({**TrainingState().to_dict(), "novelty": 1})
 
 
 def test_the_average_of_weights() -> None:
@@ -320,7 +320,7 @@ def test_the_average_of_weights() -> None:
 
 def test_nothing_is_pickled(tmp_path: Path) -> None:
     model = small()
-    Checkpoints(tmp_path).save(State(), model, stepped(model), MACHINE)
+    Checkpoints(tmp_path).save(TrainingState(), model, stepped(model), MACHINE)
     names = {path.suffix for path in tmp_path.rglob("*") if path.is_file()}  # and `good`, which is empty
     assert names == {".json", ".safetensors"}
     assert "pickle" not in Path(checkpoint_module.__file__).read_text("utf-8")

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from regard.training.checkpoint import State
-from regard.training.progress import Lines, Live, Log, Silent, choose_reporter, duration, time_left
+from regard.training.checkpoint import TrainingState
+from regard.training.progress import LineReporter, Live, Log, Silent, choose_reporter, duration, time_left
 from regard.training.validation import Validation
 
 
@@ -29,17 +29,17 @@ def test_the_log_forgets_updates_that_will_be_done_again(tmp_path: Path) -> None
 
 
 def test_time_left_comes_from_the_speed_so_far() -> None:
-    assert time_left(State(update=10, total=100, seconds=20)) == "3m00s"
-    assert time_left(State(update=10, total=None, seconds=20)) == ""
-    assert time_left(State(update=0, total=10)) == ""
+    assert time_left(TrainingState(update=10, total=100, seconds=20)) == "3m00s"
+    assert time_left(TrainingState(update=10, total=None, seconds=20)) == ""
+    assert time_left(TrainingState(update=0, total=10)) == ""
     assert [duration(seconds) for seconds in (0.4, 59, 61, 3600, 7260)] == ["0s", "59s", "1m01s", "1h00m", "2h01m"]
 
 
 def test_plain_lines_where_there_is_no_terminal(capsys: pytest.CaptureFixture[str]) -> None:
     reporter = choose_reporter(True)
-    assert isinstance(reporter, Lines)
+    assert isinstance(reporter, LineReporter)
     assert isinstance(choose_reporter(False), Silent)
-    state = State(update=50, total=200, epoch=1, seconds=10)
+    state = TrainingState(update=50, total=200, epoch=1, seconds=10)
     record = {"loss": 2.0, "perplexity": 5.5, "tokens_per_second": 12345.6, "learning_rate": 3e-4}
     reporter.logged(state, record)
     sample = {"source": "a\nb", "translation": "x" * 200}
@@ -59,7 +59,7 @@ def test_a_live_bar_on_a_terminal() -> None:
     console = Console(file=screen, force_terminal=True, width=110, color_system=None)
     reporter = Live(console)
     reporter.say("reading [corpus]")
-    state = State(update=50, total=200, seconds=10, window_loss=20.0, window_likelihood=15.0, window_tokens=10)
+    state = TrainingState(update=50, total=200, seconds=10, window_loss=20.0, window_likelihood=15.0, window_tokens=10)
     reporter.updated(state, 3e-4, 12345.6)
     reporter.validated(state, Validation(1.0, 10, 33.3), best=False)
     reporter.updated(state, 3e-4, 12345.6)

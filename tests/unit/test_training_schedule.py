@@ -9,7 +9,7 @@ import torch
 
 from regard.config.settings import TrainingSettings
 from regard.training.budget import Decision, Journal, Pace, updates_asked
-from regard.training.checkpoint import Snapshot, State
+from regard.training.checkpoint import Snapshot, TrainingState
 from regard.training.loop import seed_of
 from regard.training.optimizer import build_optimizer
 from regard.training.schedule import learning_rate, next_learning_rate, updates_in_budget
@@ -49,7 +49,7 @@ def test_no_warmup_and_a_warmup_longer_than_the_training(schedule: str) -> None:
 
 def rates_in_budget(totals: list[int | None], **changes: object) -> list[float]:
     """The rate of each update, with the last update as it is estimated before it."""
-    chosen, state, rates = settings(updates=None, budget="1m", **changes), State(), []
+    chosen, state, rates = settings(updates=None, budget="1m", **changes), TrainingState(), []
     for total in totals:
         state.total = total
         rates.append(next_learning_rate(chosen, state))
@@ -133,7 +133,7 @@ def test_the_last_update_is_the_first_limit_that_is_met() -> None:
 
 def test_stalled_validations_lower_the_rate_and_use_up_patience() -> None:
     chosen = settings(schedule="plateau", plateau_patience=1, plateau_factor=0.5, patience=4)
-    state = State()
+    state = TrainingState()
     seen = []
     for update, score in enumerate([1.0, 2.0, 2.0, 1.5, 1.9, 1.0], start=1):
         state.update = update
@@ -150,7 +150,7 @@ def test_stalled_validations_lower_the_rate_and_use_up_patience() -> None:
 
 
 def test_a_lower_loss_breaks_a_tie_but_is_no_gain() -> None:
-    chosen, state = settings(patience=2), State()
+    chosen, state = settings(patience=2), TrainingState()
     for update, loss in enumerate([0.5, 0.4, 0.45], start=1):
         state.update = update
         note_gain(chosen, state, 100.0, loss)

@@ -25,7 +25,7 @@ from torch import Tensor
 
 from regard.config.settings import TextSettings
 from regard.data.text.batches import gather
-from regard.data.text.corpus import Side
+from regard.data.text.corpus import EncodedSide
 from regard.data.text.tokenizer import Tokenizer
 from regard.errors import ConfigError
 from regard.models.contract import NOWHERE
@@ -72,7 +72,7 @@ def align_text(
     used = [number for number, sides in enumerate(zip(*encoded, strict=True)) if _can_be_aligned(*sides)]
     if not used:
         return found
-    source, target = (Side.of([side[number] for number in used]) for side in encoded)
+    source, target = (EncodedSide.of([side[number] for number in used]) for side in encoded)
     guide = align(source, target, tokenizers[0].size, tokenizers[1].size, on_progress)
     for place, number in enumerate(used):
         if number < len(asked):
@@ -91,7 +91,11 @@ def _can_be_aligned(source: Sequence[int], target: Sequence[int]) -> bool:
 
 
 def align(
-    source: Side, target: Side, source_size: int, target_size: int, on_progress: Report = lambda share: None
+    source: EncodedSide,
+    target: EncodedSide,
+    source_size: int,
+    target_size: int,
+    on_progress: Report = lambda share: None,
 ) -> npt.NDArray[np.int32]:
     """For each target token of a corpus the source position that it comes from, or NOWHERE if none is believed.
 
@@ -207,8 +211,8 @@ def expect(model: Hmm, first: Tensor, second: Tensor, mask: Tensor) -> Expected:
 
 
 def learn(
-    first: Side,
-    second: Side,
+    first: EncodedSide,
+    second: EncodedSide,
     first_size: int,
     second_size: int,
     indices: Indices,
@@ -243,7 +247,7 @@ def learn(
 
 
 def _probabilities(
-    model: Hmm, first: Side, second: Side, indices: Indices
+    model: Hmm, first: EncodedSide, second: EncodedSide, indices: Indices
 ) -> Iterator[tuple[int, npt.NDArray[np.float32]]]:
     """The number of each pair and the probabilities (T, S) of its links."""
     for chosen, here, there, mask in _batches(first, second, indices):
@@ -252,7 +256,9 @@ def _probabilities(
             yield index, links[row, :length]
 
 
-def _batches(first: Side, second: Side, indices: Indices) -> Iterator[tuple[Indices, Tensor, Tensor, Tensor]]:
+def _batches(
+    first: EncodedSide, second: EncodedSide, indices: Indices
+) -> Iterator[tuple[Indices, Tensor, Tensor, Tensor]]:
     """Pairs whose first sides have one length, without the tokens that end sentences; and the second sides' masks."""
     lengths, others = first.lengths[indices], second.lengths[indices]
     order = np.lexsort((others, lengths))

@@ -96,7 +96,9 @@ class EncodedCorpus:
     `target.offsets` (where sentence i begins; one more than there are pairs) and `corpus.json`.
     """
 
-    def __init__(self, folder: Path, source: Side, target: Side, skipped: Skipped, fingerprint: str) -> None:
+    def __init__(
+        self, folder: Path, source: EncodedSide, target: EncodedSide, skipped: Skipped, fingerprint: str
+    ) -> None:
         self.folder = folder
         self.skipped = skipped
         self.fingerprint = fingerprint
@@ -147,7 +149,7 @@ class EncodedCorpus:
             if not all(type(count) is int and count >= 0 for count in counts):
                 raise ValueError("counts that are none")
             sides = [
-                Side.open(folder, name, about[name]["type"], about[name]["tokens"], skipped.kept)
+                EncodedSide.open(folder, name, about[name]["type"], about[name]["tokens"], skipped.kept)
                 for name in ("source", "target")
             ]
             return cls(folder, sides[0], sides[1], skipped, str(about["fingerprint"]))
@@ -179,14 +181,14 @@ class EncodedCorpus:
 
 
 @dataclass(frozen=True)
-class Side:
+class EncodedSide:
     """One language of an encoded corpus."""
 
     ids: Ids  # (tokens,)
     offsets: npt.NDArray[np.int64]  # (pairs + 1,)
 
     @classmethod
-    def open(cls, folder: Path, name: str, type_name: str, tokens: int, pairs: int) -> Side:
+    def open(cls, folder: Path, name: str, type_name: str, tokens: int, pairs: int) -> EncodedSide:
         """Map the files of a side, which must have the right size."""
         if type_name not in ("uint16", "int32"):
             raise ValueError(f"{type_name} ids")
@@ -201,7 +203,7 @@ class Side:
         return cls(ids, offsets)
 
     @classmethod
-    def of(cls, sentences: Sequence[Sequence[int]]) -> Side:
+    def of(cls, sentences: Sequence[Sequence[int]]) -> EncodedSide:
         """A side that was never on disk; each sentence ends with EOS."""
         offsets = np.cumsum([0, *map(len, sentences)], dtype=np.int64)
         return cls(np.fromiter(itertools.chain.from_iterable(sentences), np.int64), offsets)

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from regard.errors import ConfigError
 from regard.look.maps import Choice
-from regard.look.record import Attended, Candidate, Look, LookStep
+from regard.look.record import AttentionStep, Candidate, Look, LookStep
 from regard.look.views.gif import ACCENT, BLUE, RULE, WIDTH, Frame, Mark, save_gif
 from regard.look.views.heatmap import INK, MUTED
 from regard.look.views.pictures import check_picture_path
@@ -68,7 +68,7 @@ def frames_of(look: Look, choice: Choice = Choice(), steps: int | None = None) -
     return frames
 
 
-def _trace(look: Look, step: LookStep, choice: Choice) -> Attended | None:
+def _trace(look: Look, step: LookStep, choice: Choice) -> AttentionStep | None:
     if not step.attention:
         return None
     sizes = look.model.attention["cross"]
@@ -90,7 +90,7 @@ class _Scene:
     look: Look
     number: int
     step: LookStep
-    trace: Attended | None
+    trace: AttentionStep | None
 
     def frames(self) -> Iterator[Frame]:
         """What appears, stage by stage; what has appeared stays."""

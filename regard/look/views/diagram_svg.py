@@ -25,7 +25,7 @@ from regard.look.views.svg import (
     text_element,
     text_width,
 )
-from regard.models.wiring import Box, Diagram, Edge, literal
+from regard.models.wiring import Diagram, DiagramBox, Edge, literal
 
 ENCODER_PITCH, DECODER_PITCH = 104, 188
 ROW_PITCH, RESIDUAL_ROW_PITCH = 74, 88
@@ -94,7 +94,7 @@ class Drawing:
         self.base = MARGIN + TITLE_ROOM + self.rows * self.row_pitch + BOX_HEIGHT / 2
         self.boxes = {node.name: self._box(node) for node in nodes}
 
-    def column_x(self, node: Box) -> float:
+    def column_x(self, node: DiagramBox) -> float:
         """The middle of a node's column."""
         if node.part == "encoder":
             return self.encoder_left + (node.column - 1) * ENCODER_PITCH
@@ -105,7 +105,7 @@ class Drawing:
     def row_y(self, row: float) -> float:
         return self.base - row * self.row_pitch
 
-    def _box(self, node: Box) -> _Frame:
+    def _box(self, node: DiagramBox) -> _Frame:
         x, y = self.column_x(node), self.row_y(node.row)
         if node.kind == "attend":
             return _Frame(x + ATTEND_SHIFT, y, ATTEND_WIDTH, BOX_HEIGHT + 8)
@@ -137,7 +137,7 @@ class Drawing:
         }
         return routes.get(edge.role, self._upwards)(source, target)
 
-    def _upwards(self, source: Box, target: Box) -> list[Point]:
+    def _upwards(self, source: DiagramBox, target: DiagramBox) -> list[Point]:
         start, end = self.boxes[source.name], self.boxes[target.name]
         x = min(start.x, end.x) if "centre" in (source.kind, target.kind) else self.column_x(target)
         if "forward" in (source.kind, target.kind):
@@ -148,13 +148,13 @@ class Drawing:
             return [(start.x, start.bottom), (start.x, end.top)]
         return [(x, start.top), (x, end.bottom)]
 
-    def _recurrent(self, source: Box, target: Box) -> list[Point]:
+    def _recurrent(self, source: DiagramBox, target: DiagramBox) -> list[Point]:
         start, end = self.boxes[source.name], self.boxes[target.name]
         if start.x < end.x:
             return [(start.right, start.y), (end.left, end.y)]
         return [(start.left, start.y), (end.right, end.y)]
 
-    def _self(self, source: Box, target: Box) -> list[Point]:
+    def _self(self, source: DiagramBox, target: DiagramBox) -> list[Point]:
         """Up to a rail between two layers, along it, and up; a word's look at itself goes straight."""
         start, end = self.boxes[source.name], self.boxes[target.name]
         if source.column == target.column:
@@ -163,7 +163,7 @@ class Drawing:
         between = end.bottom + SELF_DROP
         return [(leave, start.top), (leave, between), (end.x - SELF_PORT, between), (end.x - SELF_PORT, end.bottom)]
 
-    def _start(self, source: Box, target: Box) -> list[Point]:
+    def _start(self, source: DiagramBox, target: DiagramBox) -> list[Point]:
         start, end = self.boxes[source.name], self.boxes[target.name]
         if source.part == target.part:
             return [(start.x, start.top), (start.x, end.bottom)]
@@ -176,7 +176,7 @@ class Drawing:
         lane += 10 + 7 * (source.row % 5)
         return [(start.right, start.y), (lane, start.y), (lane, end.y), (end.left, end.y)]
 
-    def _query(self, source: Box, target: Box) -> list[Point]:
+    def _query(self, source: DiagramBox, target: DiagramBox) -> list[Point]:
         start, end = self.boxes[source.name], self.boxes[target.name]
         if source.column == target.column:  # this step's state: attention stands above it to the left
             x = start.x - 20
@@ -191,7 +191,7 @@ class Drawing:
         lane = start.x + RIGHT_LANE
         return [(start.right, start.y - PORT), (lane, start.y - PORT), (lane, end.y), (end.left, end.y)]
 
-    def _context(self, source: Box, target: Box) -> list[Point]:
+    def _context(self, source: DiagramBox, target: DiagramBox) -> list[Point]:
         start, end = self.boxes[source.name], self.boxes[target.name]
         y, lane = end.y + PORT, self.column_x(target) + CONTEXT_LANE
         if source.kind != "attend":  # one vector for all steps
@@ -203,18 +203,18 @@ class Drawing:
         lane = self.column_x(source) + FEEDING_LANE
         return [(x, start.bottom), (x, between), (lane, between), (lane, y), (end.left, y)]
 
-    def _feeding(self, source: Box, target: Box) -> list[Point]:
+    def _feeding(self, source: DiagramBox, target: DiagramBox) -> list[Point]:
         start, end = self.boxes[source.name], self.boxes[target.name]
         lane, y = start.x + FEEDING_LANE, end.y - PORT
         return [(start.right, start.y), (lane, start.y), (lane, y), (end.left, y)]
 
-    def _residual(self, source: Box, target: Box) -> list[Point]:
+    def _residual(self, source: DiagramBox, target: DiagramBox) -> list[Point]:
         start, end = self.boxes[source.name], self.boxes[target.name]
         lane, y = start.x + RIGHT_LANE, start.top - 6
         # it branches off beside the line that goes up, so that its halo does not cut that line
         return [(start.x + 0.7, y), (lane, y), (lane, end.y), (end.right, end.y)]
 
-    def _word(self, source: Box, target: Box) -> list[Point]:
+    def _word(self, source: DiagramBox, target: DiagramBox) -> list[Point]:
         start, end = self.boxes[source.name], self.boxes[target.name]
         lane = start.x + RIGHT_LANE + 4
         return [(start.right, start.y), (lane, start.y), (lane, end.y), (end.right, end.y)]
@@ -277,7 +277,7 @@ class Drawing:
     def _nodes(self) -> list[str]:
         return [self._node(node) for node in self.diagram.nodes.values()]
 
-    def _node(self, node: Box) -> str:
+    def _node(self, node: DiagramBox) -> str:
         box = self.boxes[node.name]
         look = {"word": "word", "attend": "attend", "centre": "attend", "zero": "word"}.get(node.kind, node.part)
         radius = {"word": 15.0, "attend": 8.0, "vector": 2.0}.get(node.kind, 6.0)

@@ -42,7 +42,7 @@ class Heads(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Seen:
+class RecordedHeads:
     """Recorded scores, weights and contexts of one multi-head attention."""
 
     kind: Kind
@@ -136,7 +136,7 @@ class MultiHead(nn.Module):
         allowed: Tensor | None,
         steps: Sequence[int],
         intervention: Intervention | None = None,
-    ) -> Seen:
+    ) -> RecordedHeads:
         """Scores, softmax, weighted sum, recorded; `steps` are the target steps of the T queries, counted from 0."""
         query, keys, values = heads
         scores = query @ keys.transpose(-1, -2) / math.sqrt(keys.size(-1))  # (B, H, T, S)
@@ -145,7 +145,7 @@ class MultiHead(nn.Module):
             weights = self._edit(weights, steps, intervention)
             if allowed is not None:  # edits never reach padding, banned or future positions
                 weights = weights * allowed
-        return Seen(self.kind, self.layer, heads, scores, allowed, weights, weights @ values)
+        return RecordedHeads(self.kind, self.layer, heads, scores, allowed, weights, weights @ values)
 
     def join(self, contexts: Tensor, rows: Rows) -> Tensor:
         """[head₁; …; head_H] W^O, (n, D), of the heads' contexts (B, H, T, K)."""
