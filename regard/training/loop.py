@@ -23,7 +23,7 @@ from regard.training.progress import Log, Reporter, perplexity_of
 from regard.training.saving import SaveClock, note_loss, refuse_update, save_and_stop
 from regard.training.schedule import next_learning_rate
 from regard.training.selection import validate, validation_is_due
-from regard.training.task import Plan, PreparedTask, Validates
+from regard.training.task import EpochPlan, PreparedTask, Validates
 
 
 @dataclass
@@ -35,7 +35,7 @@ class Run:
     settings: LoopSettings
     model: Predictor
     optimizer: Optimizer
-    plan: Plan
+    plan: EpochPlan
     validator: Validates | None
     state: TrainingState
     checkpoints: Checkpoints
@@ -109,7 +109,7 @@ def learn(run: Run) -> None:
 class Stream:
     """The batches of one epoch after another, from a given place on."""
 
-    def __init__(self, plan: Plan, epoch: int, position: int) -> None:
+    def __init__(self, plan: EpochPlan, epoch: int, position: int) -> None:
         self.plan = plan
         self.epoch = epoch
         self.position = position

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 Learned = TypeVar("Learned", covariant=True)
 
 
-class Plan(Protocol):
+class EpochPlan(Protocol):
     """Which examples are learned together, epoch by epoch; the same for the same seed and epoch, always."""
 
     def epoch(self, number: int) -> Sequence[Any]:
@@ -102,7 +102,7 @@ class PreparedTask(ABC, Generic[Learned]):
         """The model with weights drawn from the seed, for a checkpoint's to be put into."""
 
     @abstractmethod
-    def plan(self) -> Plan:
+    def plan(self) -> EpochPlan:
         """The batches."""
 
     @abstractmethod
