@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
-ALLOCATORS = {"default": "as it comes", "tuned": "malloc tuned", "best": "best setting"}
+ALLOCATORS = {"default": "malloc default", "tuned": "malloc tuned", "best": "best setting"}
 
 Record = dict[str, Any]
 Row = tuple[str, str]  # side and allocator

@@ -29,7 +29,7 @@ class Choice:
         """For people."""
         given = {key.replace("_", " "): value for key, value in self.settings.items()}
         named = [key if value is True else f"{key} {value}" for key, value in given.items()]
-        return ", ".join([*named, "malloc tuned" if self.allocator == "tuned" else "malloc as it comes"])
+        return ", ".join([*named, "malloc tuned" if self.allocator == "tuned" else "malloc default"])
 
 
 class Driver:

@@ -69,20 +69,20 @@ def results() -> dict[str, Any]:
 
 def test_training_table_has_medians_and_shares_of_the_median_limit(results: dict[str, Any]) -> None:
     table = training_table(results)
-    assert "| Regard luong | as it comes | – | 1,600 | 80% | 1,002 |" in table
-    assert "| Peer | as it comes | 10.2 M | 800 | 32% | 1,002 |" in table
+    assert "| Regard luong | malloc default | – | 1,600 | 80% | 1,002 |" in table
+    assert "| Peer | malloc default | 10.2 M | 800 | 32% | 1,002 |" in table
     assert "| Peer | malloc tuned | 10.2 M | 1,000 | 40% | 1,002 |" in table
 
 
 def test_ratios_are_against_the_fastest_peer_of_each_allocator(results: dict[str, Any]) -> None:
     results["train"] += training("Slow peer", "default", 700, 700, 700)
     words = training_ratios(results)
-    assert "Regard luong runs at 2.00× Peer as it comes, 1.60× Peer malloc tuned." in words
+    assert "Regard luong runs at 2.00× Peer malloc default, 1.60× Peer malloc tuned." in words
     assert "Slow" not in words
 
 
 def test_translation_table_gives_latency_for_lone_sentences(results: dict[str, Any]) -> None:
-    assert "| Peer | as it comes | 250/s of 10.0 tokens (50%) | 4.0 ms | 2.0 s | 500 |" in translation_table(results)
+    assert "| Peer | malloc default | 250/s of 10.0 tokens (50%) | 4.0 ms | 2.0 s | 500 |" in translation_table(results)
 
 
 def with_own(results: dict[str, Any], side: str, speed: float, **changes: Any) -> None:
@@ -109,8 +109,8 @@ def test_a_shortlist_has_no_share_of_the_limit_and_text_has_bleu(results: dict[s
     with_own(results, "Regard x, shortlist", 1000.0, shortlist=True, bleu=31.27)
     del results["translate"][-1]["flop_per_sentence"]
     table = translation_table(results)
-    assert "| Regard x, shortlist | as it comes | 1,000/s of 10.0 tokens | – | – | 31.3 | 500 |" in table
-    assert "| Peer | as it comes | 250/s of 10.0 tokens (50%) | 4.0 ms | 2.0 s | – | 500 |" in table
+    assert "| Regard x, shortlist | malloc default | 1,000/s of 10.0 tokens | – | – | 31.3 | 500 |" in table
+    assert "| Peer | malloc default | 250/s of 10.0 tokens (50%) | 4.0 ms | 2.0 s | – | 500 |" in table
 
 
 def test_tried_settings_are_shown_with_the_chosen_one_in_bold(results: dict[str, Any]) -> None:
