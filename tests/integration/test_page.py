@@ -117,7 +117,7 @@ def test_a_word_shows_where_it_looked_by_pointing_and_by_tab(visit: Open, transl
     step = look.steps[len(pieces)]
     names = page.locator(".panel .candidate .name bdi").all_inner_texts()
     assert names == [each.piece for each in step.candidates]
-    page.get_by_role("button", name="Pieces", exact=True).click()
+    page.get_by_role("button", name="Subwords", exact=True).click()
     assert page.locator(".word.target").all_inner_texts() == [piece.text for piece in look.target.pieces[:-1]]
     page.get_by_label("Show </s>").check()
     assert page.locator(".word.target").last.inner_text() == "</s>"
@@ -130,7 +130,7 @@ def test_heads_and_kinds_are_chosen_by_their_maps(visit: Open, translators: dict
     for row, weights in enumerate(look.attention["cross"][1][2]):
         value = float(cell(page, row, 1).locator(".above").get_attribute("fill-opacity"))
         assert value == pytest.approx(weights[1], abs=1e-3)
-    page.get_by_role("button", name="Source → source").click()
+    page.get_by_role("button", name="Encoder self-attention").click()
     page.get_by_role("button", name="Layer 1, head 4").click()
     assert page.locator('.cell[data-column="0"]').count() == len(look.source.pieces)
     value = float(cell(page, 1, 2).locator(".above").get_attribute("fill-opacity"))
@@ -202,7 +202,7 @@ def test_a_weight_is_changed_undone_and_reset(visit: Open, translators: dict[str
     step = 1
     place = max(range(len(before.source.pieces) - 1), key=lambda each: before.alignment[step][each])
     cell(page, step, place).click()
-    page.get_by_role("button", name="Mute").click()
+    page.get_by_role("button", name="Set to 0").click()
     page.locator(".changes .chip").wait_for()
     edits = (Edit(layer=None, head=None, step=step, position=place, replace=0.0),)
     prefix = [each.id for each in before.steps[:step]]
@@ -242,7 +242,7 @@ def test_dragging_raises_a_weight_or_moves_it(visit: Open) -> None:
 
 def test_a_source_word_is_forbidden_and_allowed_again(visit: Open, translators: dict[str, Any]) -> None:
     page = visit(looking("bahdanau"))
-    word = page.get_by_role("button", name="Forbid “two”").first
+    word = page.get_by_role("button", name="Mask “two”").first
     word.click()
     page.locator(".changes .chip", has_text="two").wait_for()
     record = record_of(page)
@@ -250,7 +250,7 @@ def test_a_source_word_is_forbidden_and_allowed_again(visit: Open, translators: 
     expected = translators["bahdanau"].look(SENTENCE, intervention=Intervention(tuple(banned)))
     assert record["target"]["text"] == expected.target.text
     assert all(row[place] == 0 for row in record["alignment"] for place in banned)
-    page.get_by_role("button", name="Allow “two” again").first.click()
+    page.get_by_role("button", name="Unmask “two”").first.click()
     page.locator(".changes").wait_for(state="hidden")
 
 

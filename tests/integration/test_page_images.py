@@ -113,7 +113,7 @@ def test_the_words_are_played_one_after_another(visit: Open, models: dict[str, A
 def test_a_cell_is_forbidden_by_click_and_by_key_and_allowed_again(visit: Open, models: dict[str, Any]) -> None:
     page = visit("model=scenes&image=")
     choose(page, CHOSEN)
-    page.get_by_role("button", name="Forbid “row 2, column 2”").click()
+    page.get_by_role("button", name="Mask “row 2, column 2”").click()
     expect(page.locator(".changes .chip")).to_have_count(1)
     page.locator(".veil").nth(5).focus()
     page.keyboard.press("ArrowRight")
@@ -126,7 +126,7 @@ def test_a_cell_is_forbidden_by_click_and_by_key_and_allowed_again(visit: Open, 
     assert record["target"]["text"] == expected.target.text
     assert all(row[5] == row[6] == 0 for row in record["alignment"])
     assert page.locator(".veil.banned").count() == 2
-    page.get_by_role("button", name="Allow “row 2, column 2” again").click()
+    page.get_by_role("button", name="Unmask “row 2, column 2”").click()
     expect(page.locator(".veil.banned")).to_have_count(1)
     page.get_by_role("button", name="Reset").click()
     expect(page.locator(".changes")).to_be_hidden()
@@ -179,9 +179,9 @@ def test_heads_light_the_image_and_cells_tell_what_they_look_at(visit: Open, mod
     assert min(veils(page)) == 0 < max(veils(page))
     page.locator('.card[data-model="cells"]').get_by_role("button").click()
     page.locator(".seen-part .map").first.click()
-    page.get_by_role("button", name="What row 1, column 2 looks at").click()
+    page.get_by_role("button", name="Attention of row 1, column 2").click()
     assert page.locator(".veil.asking").count() == 1
-    assert "What row 1, column 2 looks at: largest" in page.locator(".stays .pair").inner_text()
+    assert "Attention of row 1, column 2: largest" in page.locator(".stays .pair").inner_text()
     page.locator('.card[data-model="plain"]').get_by_role("button").click()
     assert "has no attention" in page.locator(".seen-part .hint").first.inner_text()
 
@@ -210,13 +210,13 @@ def test_images_are_dropped_pasted_and_made_smaller(visit: Open) -> None:
         assert found.value.request.headers["content-type"] == taken
         assert page.locator(".drop img").is_visible()
     choose(page, b"no image at all", "words.png")
-    expect(page.locator(".notice")).to_have_text("This is no image that your browser can read.")
+    expect(page.locator(".notice")).to_have_text("Your browser cannot read this image.")
 
 
 def test_a_sample_is_in_the_link_and_an_image_is_not(visit: Open) -> None:
     page = visit("model=scenes&image=", permissions=["clipboard-read", "clipboard-write"])
     page.get_by_role("button", name="Draw me a scene").click()
-    page.get_by_role("button", name="Forbid “row 1, column 1”").click()
+    page.get_by_role("button", name="Mask “row 1, column 1”").click()
     expect(page.locator(".changes .chip")).to_have_count(1)
     page.get_by_role("button", name="Copy link").click()
     expect(page.locator(".notice")).to_have_text("The link is copied.")
@@ -226,7 +226,7 @@ def test_a_sample_is_in_the_link_and_an_image_is_not(visit: Open) -> None:
     choose(page, CHOSEN)
     expect(page.locator(".changes")).to_be_hidden()
     page.get_by_role("button", name="Copy link").click()
-    expect(page.locator(".notice")).to_contain_text("the image itself is not in it")
+    expect(page.locator(".notice")).to_contain_text("without the image")
 
 
 def test_sentences_and_images_stand_beside_each_other(visit: Open) -> None:
