@@ -260,7 +260,7 @@ def test_another_candidate_is_said_instead(visit: Open, translators: dict[str, A
     page.locator(".word.target").first.hover()
     said = before.steps[0].id
     other = next(each for each in before.steps[0].candidates if each.id != said and each.piece != "</s>")
-    page.get_by_role("button", name=f"Go on with “{other.piece}”,").click()
+    page.get_by_role("button", name=f"Continue with “{other.piece}”,").click()
     page.locator(".changes .chip").wait_for()
     expected = translators["bahdanau"].look(SENTENCE, prefix=[other.id])
     record = record_of(page)

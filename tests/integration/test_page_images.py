@@ -138,7 +138,7 @@ def test_another_word_is_said_instead(visit: Open, models: dict[str, Any]) -> No
     look = models["scenes"].captioner.look(pixels(CHOSEN))
     page.locator(".picture .word").first.hover()
     other = next(each for each in look.steps[0].candidates if each.id != look.steps[0].id and each.piece != "</s>")
-    page.get_by_role("button", name=f"Go on with “{other.piece}”,").click()
+    page.get_by_role("button", name=f"Continue with “{other.piece}”,").click()
     expect(page.locator(".changes .chip")).to_have_count(1)
     expected = models["scenes"].captioner.look(pixels(CHOSEN), prefix=[other.id])
     expect(page.locator(".card.here .translation")).to_have_text(expected.target.text)

@@ -1,4 +1,4 @@
-/** What a person can do: translate, look at an image, look into a model, change its attention, choose another word, go back. */
+/** User actions: translate, look at an image, open a model, change attention, choose a candidate, undo. */
 
 import { Refusal, askImage, askLook } from "./api.js";
 import { say } from "./language.js";
@@ -12,7 +12,7 @@ import { UNCHANGED, changeOf, focused, isShown, shown } from "./store.js";
  * @typedef {{focus?: string | null, change?: Change | null, keep?: boolean}} Options `keep` what a link has put in view
  */
 
-/** Requests under way by model; a new one for the same model puts an end to the old one. */
+/** Pending requests by model; a new one aborts the old one. */
 const underWay = new Map();
 
 /**
@@ -26,7 +26,7 @@ export async function translate(store, text, options) {
 }
 
 /**
- * Let every chosen model that reads images look at one.
+ * Send an image to every chosen captioner and classifier.
  * @param {Store} store
  * @param {import("./store.js").Upload} picture
  * @param {Options} [options]
@@ -36,7 +36,7 @@ export async function see(store, picture, options) {
 }
 
 /**
- * Ask the chosen models that read such a thing; what the others said of theirs stays.
+ * Query the chosen models of this mode (text or image); results of the other mode stay.
  * @param {Store} store
  * @param {{mode: import("./store.js").Mode, text?: string, picture?: import("./store.js").Upload}} source
  * @param {Options} [options]
@@ -60,7 +60,7 @@ async function askAll(store, source, { focus = null, change = null, keep = false
  */
 async function lookAt(store, name) {
   const waiting = store.state.entries[name];
-  const outdated = () => store.state.entries[name] !== waiting; // another sentence was asked for meanwhile
+  const outdated = () => store.state.entries[name] !== waiting; // replaced by a newer request
   try {
     const found = await request(store, name, UNCHANGED);
     if (found === null || outdated()) return;
@@ -72,7 +72,7 @@ async function lookAt(store, name) {
 }
 
 /**
- * Show the inside of another model; what it does not have falls back to its alignment.
+ * Open another model; a map it lacks falls back to its alignment.
  * @param {Store} store
  * @param {string} name
  */
@@ -84,7 +84,7 @@ export function lookInto(store, name) {
 }
 
 /**
- * One more request for a model, or null when a newer one has taken its place.
+ * Request a look from a model; null if a newer request replaced it.
  * @param {Store} store
  * @param {string} name
  * @param {Change} change
@@ -110,7 +110,7 @@ async function request(store, name, change, options = {}) {
 }
 
 /**
- * Ask for the translation under a change, and put it on top of the history.
+ * Request the translation under a change, and push it onto the history.
  * @param {Store} store
  * @param {Change} change
  */
@@ -131,7 +131,7 @@ export async function apply(store, change) {
 }
 
 /**
- * Change weights at a target step. What stands before that step stays: it is given to the model as a prefix.
+ * Change weights at a target step. The target before that step is forced as a prefix.
  * @param {Store} store
  * @param {Edit[]} edits
  */
@@ -149,7 +149,7 @@ export function edit(store, edits) {
 }
 
 /**
- * Forbid a source word or a cell of the image, or allow it again; everything is then said anew.
+ * Mask or unmask a source word or image cell, and decode again from the start.
  * @param {Store} store
  * @param {Unit} unit
  */
@@ -161,7 +161,7 @@ export function toggleBan(store, unit) {
 }
 
 /**
- * Say another candidate at a step, and go on from it.
+ * Force another candidate at a step, and decode from it.
  * @param {Store} store
  * @param {number} step
  * @param {number} id
@@ -174,7 +174,7 @@ export function choose(store, step, id) {
 }
 
 /**
- * Take one of the changes back.
+ * Remove one of the changes.
  * @param {Store} store
  * @param {Edit} unwanted
  */
@@ -190,7 +190,7 @@ export function dropPrefix(store) {
 }
 
 /**
- * A change, or the original where nothing is changed any more.
+ * Apply a change, or return to the original if the change is empty.
  * @param {Store} store
  * @param {Change} change
  */
@@ -224,7 +224,7 @@ function goBack(store, history) {
 }
 
 /**
- * Search once more and keep every branch of the beam.
+ * Run the beam search again with its tree.
  * @param {Store} store
  */
 export async function growTree(store) {
@@ -239,7 +239,7 @@ export async function growTree(store) {
 }
 
 /**
- * The pieces said before a step.
+ * The target prefix before a step.
  * @param {import("./record.js").Look} look
  * @param {number} step
  */

@@ -1,4 +1,4 @@
-/** The server's own API: which models there are, and a look at a sentence or at an image. */
+/** Client of the server's own API: models, look records of sentences and images. */
 
 /**
  * @typedef {import("./record.js").Look} Look
@@ -6,7 +6,7 @@
  * @typedef {import("./store.js").Change} Change
  */
 
-/** A refusal of the server, in its own words. */
+/** An error response, with the server's message. */
 export class Refusal extends Error {
   /**
    * @param {string} message
@@ -21,7 +21,7 @@ export class Refusal extends Error {
 let key = "";
 
 /**
- * Send this key with every request from now on.
+ * Use this API key for all requests.
  * @param {string} value
  */
 export function useKey(value) {
@@ -65,7 +65,7 @@ export function askImage(model, image, { prefix, ban }, signal) {
 }
 
 /**
- * An image that the server draws.
+ * A sample image drawn by the server.
  * @param {string} name
  * @param {string} seed
  * @returns {Promise<Blob>}

@@ -1,4 +1,4 @@
-/** What the model could have said at the step in view; choosing another piece goes on from it. */
+/** Candidates of the current step; choosing one continues decoding from it. */
 
 import { choose } from "./actions.js";
 import { h, replace } from "./dom.js";

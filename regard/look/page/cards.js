@@ -1,4 +1,4 @@
-/** Translations side by side: a card for each model, with a small map or the one fixed vector. */
+/** Translations side by side: one card per model, with a small map or the fixed vector. */
 
 import { lookInto } from "./actions.js";
 import { h, replace, s } from "./dom.js";
@@ -90,7 +90,7 @@ function thumbnail(look) {
 }
 
 /**
- * A map without labels, small enough to choose by.
+ * A small map without labels.
  * @param {number[][]} weights
  * @param {number} size the longer side
  */

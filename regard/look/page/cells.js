@@ -1,10 +1,10 @@
-/** An image with the cells that a model looks at: those with little weight are veiled, and one can be chosen. */
+/** An image with the model's attention cells: cells with small weights are darkened; a cell can be selected. */
 
 import { h, s } from "./dom.js";
 import { say } from "./language.js";
 
 const SIDE = 380; // pixels of the longer side
-const VEIL = 0.72; // how dark a cell without any weight is
+const VEIL = 0.72; // opacity over a cell with weight 0
 
 /**
  * @typedef {{width: number, height: number, png: string}} Pixels
@@ -45,7 +45,7 @@ export function drawCells({ width, height, png }, { rows, columns }, { label, na
  */
 function makeButton(cell, position, name, choose) {
   cell.setAttribute("role", "button");
-  cell.setAttribute("tabindex", position === 0 ? "0" : "-1"); // one stop of the Tab key; arrows walk from there
+  cell.setAttribute("tabindex", position === 0 ? "0" : "-1"); // roving tabindex: one Tab stop, then arrow keys
   cell.setAttribute("aria-label", name);
   cell.append(s("title", {}, name));
   cell.addEventListener("click", () => choose(position));
@@ -81,7 +81,7 @@ function cellsOf(picture) {
 }
 
 /**
- * Veil each cell by how little weight it has beside the largest; null takes the veil away.
+ * Darken each cell by 1 − weight / largest weight; null removes the darkening.
  * @param {Element} picture
  * @param {number[] | null} weights
  */
@@ -95,7 +95,7 @@ export function lightCells(picture, weights) {
 }
 
 /**
- * Mark some cells, and only those.
+ * Mark exactly these cells.
  * @param {Element} picture
  * @param {number[]} positions
  * @param {string} key a class
@@ -118,7 +118,7 @@ export function cellName(position, columns) {
 }
 
 /**
- * How fine the model sees.
+ * A note on the model's resolution.
  * @param {Grid} grid
  */
 export function tellGrid(grid) {

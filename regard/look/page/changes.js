@@ -1,4 +1,4 @@
-/** The translation under a change against the original: words, probabilities, and the ways back. */
+/** Compare the translation under a change with the original: words, probabilities, undo. */
 
 import { dropEdit, dropPrefix, reset, toggleBan, undo } from "./actions.js";
 import { cellName } from "./cells.js";
@@ -51,7 +51,7 @@ function listChanges(store, look) {
   const chips = places(look)
     .filter((unit) => unit.pieces.every((piece) => ban.includes(piece)))
     .map((unit) => chip(say("banned", { word: unit.label }), () => toggleBan(store, unit)));
-  // What stood before an edit was given to the model to keep it; that goes without saying.
+  // The prefix before an edit is implied; do not list it.
   const implied = edits.some((edit) => edit.step === prefix.length);
   if (prefix.length > 0 && !implied) {
     const text = look.steps.slice(0, prefix.length).map((step) => step.piece).join("").replaceAll("▁", " ").trim();
@@ -70,7 +70,7 @@ function listChanges(store, look) {
 }
 
 /**
- * What can be forbidden: the words of the source, or the cells of the image.
+ * Names of what can be masked: source words or image cells.
  * @param {Look} look
  * @returns {import("./record.js").Unit[]}
  */
@@ -120,7 +120,7 @@ function version(name, look, others, key) {
 }
 
 /**
- * Which words of one line the other has too, in the same order (the longest common subsequence).
+ * Words in the longest common subsequence of two lines.
  * @param {string[]} words
  * @param {string[]} others
  */
@@ -141,8 +141,8 @@ function commonWords(words, others) {
 }
 
 /**
- * Each step before and now, from the first that differs. The change is that of the original piece's probability, told
- * as long as both versions have said the same so far.
+ * A table of steps before and now, from the first difference. It shows the change in probability of the original piece
+ * while both prefixes are equal.
  * @param {Look} original
  * @param {Look} now
  */
@@ -155,7 +155,7 @@ function table(original, now) {
     const still = together && was && is ? probabilityOf(is, was.id) : null;
     const shift = still === null || !was ? 0 : still.value - was.probability;
     const changed = Math.abs(shift) >= 0.0005;
-    if (together && was?.id === is?.id && !changed && rows.length === 0) continue; // as it was, so far
+    if (together && was?.id === is?.id && !changed && rows.length === 0) continue; // no difference yet
     const told = still === null ? "" : `${still.exact ? "" : "≤ "}${difference(shift)}`;
     rows.push(
       h("tr", { class: was?.id === is?.id ? "" : "differs" },
@@ -179,7 +179,7 @@ function said(step) {
 }
 
 /**
- * The probability of a piece at a step: exactly, or no more than that of the last candidate that is told.
+ * The probability of a piece at a step: exact, or bounded by that of the last candidate in the record.
  * @param {import("./record.js").Step} step
  * @param {number} id
  */

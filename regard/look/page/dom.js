@@ -1,12 +1,12 @@
-/** Elements without innerHTML: every text goes in as text, so nothing that a person types can become markup. */
+/** Create elements without innerHTML: text is inserted as text, so user input cannot become markup. */
 
 const SVG = "http://www.w3.org/2000/svg";
 
 /** @typedef {Node | string | number | null | undefined | false} Child */
 
 /**
- * Set attributes; a function becomes a listener. Of plain attributes `true` is an empty one and `false` none at all,
- * while those of ARIA say "true" and "false"; null and undefined set nothing.
+ * Set attributes; a function becomes a listener. For plain attributes `true` is an empty value and `false` none; ARIA
+ * attributes get "true" and "false"; null and undefined set nothing.
  * @param {Element} element
  * @param {Record<string, unknown>} attributes
  */
@@ -59,7 +59,7 @@ export function s(tag, attributes = {}, ...children) {
 }
 
 /**
- * Put these children in the place of all others.
+ * Replace all children.
  * @param {Element} element
  * @param {...Child} children
  */
@@ -69,7 +69,7 @@ export function replace(element, ...children) {
 }
 
 /**
- * Run once the page is about to be drawn, however often it was asked for.
+ * Run once per animation frame, for any number of calls.
  * @param {() => void} draw
  */
 export function onceAFrame(draw) {
@@ -84,7 +84,7 @@ export function onceAFrame(draw) {
   };
 }
 
-/** Whether the reader asked for less motion. */
+/** Whether the user prefers reduced motion. */
 export function stillness() {
   return matchMedia("(prefers-reduced-motion: reduce)").matches;
 }

@@ -1,4 +1,4 @@
-/** Pictures and records to keep: SVG and PNG of a drawing as it is seen, and the JSON that it was drawn from. */
+/** Downloads: SVG and PNG of a drawing, and the JSON record. */
 
 import { h } from "./dom.js";
 import { say } from "./language.js";
@@ -9,7 +9,7 @@ const PROPERTIES = [
 ];
 
 /**
- * Buttons that keep a drawing.
+ * Buttons that download a drawing.
  * @param {() => SVGElement | null} find
  * @param {() => string} name
  */
@@ -62,7 +62,7 @@ async function keepPng(picture, name) {
 }
 
 /**
- * The drawing by itself: what the style sheet says is written into it, and paper put under it.
+ * A standalone copy of the drawing, with inlined styles and a background.
  * @param {SVGElement} picture
  */
 function standalone(picture) {

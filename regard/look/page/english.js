@@ -1,4 +1,4 @@
-/** The words of the page in English; {places} are filled in. */
+/** English strings of the page; {names} are placeholders. */
 
 export const ENGLISH = {
   tagline: "See what a model attends to, and change it.",

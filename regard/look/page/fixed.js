@@ -1,4 +1,4 @@
-/** A model without attention: both sentences, and between them the one vector that is all it keeps. */
+/** A model without attention: source, fixed context vector, target. */
 
 import { vectorSize } from "./cards.js";
 import { h, replace, s } from "./dom.js";

@@ -1,4 +1,4 @@
-/** What to look at: a sentence and the models to translate it with, or an image. */
+/** The input form: a sentence or an image, and the models. */
 
 import { lookInto, translate } from "./actions.js";
 import { useKey } from "./api.js";
@@ -38,7 +38,7 @@ export function mountForm(place, store) {
 }
 
 /**
- * Look at a sentence or at an image; what was found of the other stays until one comes back to it.
+ * Switch between text and image; the results of the other mode are kept.
  * @param {Store} store
  * @param {Mode} mode
  */
@@ -84,7 +84,7 @@ function mountSentence(place, store) {
 }
 
 /**
- * Ask for a key, where the server wants one.
+ * Ask for an API key if the server needs one.
  * @param {HTMLElement} place
  * @param {() => void} again
  */

@@ -1,4 +1,4 @@
-/** Changing weights: what the edits of a cell are, by button, key or drag. */
+/** Weight edits of a cell, by button, key or drag. */
 
 import { edit, toggleBan } from "./actions.js";
 import { clamp, weight } from "./number.js";
@@ -12,7 +12,7 @@ const WHOLE_DRAG = 140; // pixels that raise a weight from 0 to 1
  */
 
 /**
- * The edits that give a cell a weight: shared among the pieces of the word looked at, the same for each that looks.
+ * The edits that set a cell's weight: split over the source pieces of the word, equal for each of its target pieces.
  * @param {Table} table
  * @param {number} row
  * @param {number} column
@@ -27,7 +27,7 @@ export function weightEdits(table, row, column, value) {
 }
 
 /**
- * The edits that take a row's whole weight to one cell.
+ * The edits that move a row's whole weight to one cell.
  * @param {Table} table
  * @param {number} row
  * @param {number} column
@@ -45,7 +45,7 @@ function round(value) {
 }
 
 /**
- * What a key does to a cell; false when it does nothing.
+ * Handle a key on a cell; false if the key is not used.
  * @param {string} key
  * @param {import("./store.js").Store} store
  * @param {Table} table
@@ -107,7 +107,7 @@ export function drag(picture, matrix, store) {
 }
 
 /**
- * Where a drag leads: the same column and another weight, or another column of the row.
+ * The target of a drag: the same column with another weight, or another column of the row.
  * @param {{table: Table, cell: number}} matrix
  * @param {{row: number, column: number, x: number, y: number}} held
  * @param {PointerEvent} event
@@ -135,7 +135,7 @@ function edits({ table }, held, end) {
 }
 
 /**
- * Show the weights as they will be when the drag ends.
+ * Preview the weights during a drag.
  * @param {{table: Table, cells: SVGElement[][]}} matrix
  * @param {{row: number, column: number}} held
  * @param {{column: number, value: number}} end

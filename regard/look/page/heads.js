@@ -1,4 +1,4 @@
-/** Choosing the map: words or pieces, the kind of attention, and a layer and head by its miniature. */
+/** Choose the map: words or subwords, kind of attention, layer and head. */
 
 import { miniature } from "./cards.js";
 import { h, replace } from "./dom.js";
@@ -75,7 +75,7 @@ function option(label, chosen, choice, click) {
 }
 
 /**
- * The miniatures of all heads, a row for each layer; nothing where there is only one map.
+ * Thumbnails of all heads, one row per layer; none if there is only one map.
  * @param {Store} store
  * @param {Look} look
  */

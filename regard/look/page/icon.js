@@ -1,4 +1,4 @@
-/** The signs on buttons, drawn with the pen of the text around them. */
+/** Button icons in the current text colour. */
 
 import { s } from "./dom.js";
 

@@ -1,4 +1,4 @@
-/** The words of the page in Korean. */
+/** Korean strings of the page. */
 
 /** @type {typeof import("./english.js").ENGLISH} */
 export const KOREAN = {

@@ -26,7 +26,7 @@ export function currentLanguage() {
 }
 
 /**
- * A phrase with its {places} filled in.
+ * A string with its placeholders filled in.
  * @param {Phrase} phrase
  * @param {Record<string, string | number>} [values]
  */

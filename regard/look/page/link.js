@@ -1,4 +1,4 @@
-/** What is on screen as the fragment of a link, and back. */
+/** Convert the view to a URL fragment and back. */
 
 import { START, changeOf } from "./store.js";
 

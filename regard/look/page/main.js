@@ -1,4 +1,4 @@
-/** Build the page: live, before a server, or from the records that lie in the file itself. */
+/** Build the page: live with a server, or from the records embedded in the file. */
 
 import { reason, translate } from "./actions.js";
 import { askModels, Refusal } from "./api.js";
@@ -66,13 +66,13 @@ function build(page, store) {
   store.listen((state) => {
     inside.hidden = shown(state) === null && seenIn(state) === null;
     title.textContent = state.focus === null ? "" : say("inside", { name: state.focus });
-    if (notice.textContent !== state.notice) notice.textContent = state.notice; // read aloud once
+    if (notice.textContent !== state.notice) notice.textContent = state.notice; // so a screen reader announces it once
   });
   return form;
 }
 
 /**
- * Copy a link, keep the record, keep the picture.
+ * Copy a link, download the record, download the picture.
  * @param {Store} store
  * @param {HTMLElement[]} parts one of which has the picture
  */
@@ -107,7 +107,7 @@ async function copyLink(store) {
 }
 
 /**
- * Keep the address in step with what is on screen.
+ * Update the address when the view changes.
  * @param {Store} store
  */
 function followAddress(store) {

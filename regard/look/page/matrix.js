@@ -1,4 +1,4 @@
-/** The map as a matrix with entropy and coverage, walked by keys, and changed by clicking and dragging. */
+/** The attention matrix with entropy and coverage; keyboard navigation, editing by click and drag. */
 
 import { h, replace, s } from "./dom.js";
 import { change, drag } from "./gestures.js";
@@ -10,7 +10,7 @@ import { changeOf } from "./store.js";
 const LARGEST = 38;
 const SMALLEST = 15;
 const SMALL = 20; // cells below it have smaller labels
-const LONG = 18; // sentences beyond it get the whole width
+const LONG = 18; // longer sentences get the whole width
 const BAR = 46; // room for the bars of coverage
 const ASIDE = 84; // room for those of entropy and their name
 const LABEL = 150; // the longest label, in pixels
@@ -46,7 +46,7 @@ export function mountMatrix(place, store, tables) {
   };
   tables.listen(rebuild);
   new ResizeObserver(() => {
-    if (scroll.clientWidth !== room) rebuild(); // only then: a drag ends with the matrix it began on
+    if (scroll.clientWidth !== room) rebuild(); // only then: rebuilding would interrupt a drag
   }).observe(scroll);
   store.listen((state, before) => {
     if (state.step !== before.step || state.position !== before.position) matrix?.mark();
@@ -133,7 +133,7 @@ class Matrix {
     return s("g", { role: "row" }, name, this.cells[t]);
   }
 
-  /** Where local attention may look in each row: its window, its centre, and the Gaussian of the row in view. */
+  /** Local attention: window and centre of each row, and the Gaussian of the current row. */
   windows() {
     const group = s("g", { class: "windows", "pointer-events": "none" });
     if (this.table.view.kind !== "cross") return group;
@@ -205,7 +205,7 @@ class Matrix {
   }
 
   /**
-   * The x of a place among the pieces, also between two of them; a word's pieces share its cell.
+   * The x coordinate of a (fractional) piece position; the pieces of a word share its cell.
    * @param {number} position
    */
   along(position) {
@@ -220,7 +220,7 @@ class Matrix {
     return this.left;
   }
 
-  /** Show which row and cell are in view. */
+  /** Mark the current row and cell. */
   mark() {
     const row = unitAt(this.table.rows, this.store.state.step);
     const column = unitAt(this.table.columns, this.store.state.position);
@@ -237,7 +237,7 @@ class Matrix {
       cell.removeAttribute("aria-selected");
     });
     const here = this.cells[Math.max(row, 0)]?.[Math.max(column, 0)];
-    here?.setAttribute("tabindex", "0"); // one stop for the Tab key; the arrows go on from there
+    here?.setAttribute("tabindex", "0"); // roving tabindex: one Tab stop, then arrow keys
     if (row >= 0 && column >= 0) {
       here?.classList.add("here");
       here?.setAttribute("aria-selected", "true");
@@ -281,7 +281,7 @@ class Matrix {
 const pen = document.createElement("canvas").getContext("2d");
 
 /**
- * The width of a label, about.
+ * The approximate width of a label.
  * @param {string} label
  */
 export function measure(label) {

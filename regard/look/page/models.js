@@ -1,4 +1,4 @@
-/** The models to choose from, those that translate or those that read images. */
+/** The list of models: translators or image models. */
 
 import { h, replace } from "./dom.js";
 import { say } from "./language.js";
@@ -30,7 +30,7 @@ function choice(store, model) {
     const names = new Set(store.state.chosen);
     if (on) names.add(model.name);
     else names.delete(model.name);
-    // As the server lists them, whatever the order of the clicks.
+    // In the server's order, not the order of clicks.
     store.set({ chosen: models.map((each) => each.name).filter((name) => names.has(name)) });
   });
   return h("label", { class: "model" }, box,
@@ -38,7 +38,7 @@ function choice(store, model) {
 }
 
 /**
- * Its languages, if they are known; of a reader of images, what it does.
+ * Its languages, if known; for an image model, its task.
  * @param {import("./store.js").Served} model
  */
 function about({ source, task, source_language, target_language }) {

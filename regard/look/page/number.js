@@ -1,4 +1,4 @@
-/** Numbers as the page writes them: short, with a true minus sign, and infinities said as such. */
+/** Number formats: short, with U+2212 as minus sign, and ∞. */
 
 /**
  * @param {number | null} value null stands for minus infinity
@@ -11,7 +11,7 @@ export function decimal(value, digits = 2) {
 }
 
 /**
- * A probability or a weight: what is not quite nothing does not read as nothing.
+ * A probability or a weight; small positive values become "<.01", not 0.
  * @param {number} value
  */
 export function weight(value) {

@@ -1,4 +1,4 @@
-/** A caption and the image it was made from: what a word looked at stays light, the rest is veiled. */
+/** A caption and its image: cells attended to by the current word stay light, others are darkened. */
 
 import { toggleBan } from "./actions.js";
 import { cellName, drawCells, lightCells, markCells, tellGrid } from "./cells.js";
@@ -9,8 +9,8 @@ import { weight as written } from "./number.js";
 import { mapOf, unitAt, unitsOf } from "./record.js";
 import { changeOf, shown } from "./store.js";
 
-const WORD_TIME = 1100; // milliseconds for a word while they are played
-const MOST_TOLD = 3; // cells that a word's name tells of
+const WORD_TIME = 1100; // milliseconds per word
+const MOST_TOLD = 3; // cells named in a word's accessible label
 
 /**
  * @typedef {import("./store.js").Store} Store
@@ -82,7 +82,7 @@ function word(store, unit) {
 }
 
 /**
- * Show the word in view, and light what it looked at.
+ * Mark the current word, and show its attention on the image.
  * @param {HTMLElement} frame
  * @param {HTMLElement} caption
  * @param {Unit[]} units
@@ -124,7 +124,7 @@ function spoken(look, unit, weights) {
 }
 
 /**
- * Let the words be looked at one after another.
+ * Play the words one after another.
  * @param {HTMLElement} button
  * @param {Store} store
  */

@@ -1,4 +1,4 @@
-/** The player: walks through the five stages of every target word, by itself or step by step. */
+/** The player: the five stages of every target step, played or stepped. */
 
 import { h, replace, stillness } from "./dom.js";
 import { icon } from "./icon.js";
@@ -63,7 +63,7 @@ export function mountPlayer(place, store) {
 }
 
 /**
- * Whether there are numbers to walk through: a model of one's own may give no trace.
+ * Whether the record has a trace; custom models may have none.
  * @param {import("./record.js").Look} look
  */
 function canPlay(look) {
@@ -71,7 +71,7 @@ function canPlay(look) {
 }
 
 /**
- * Written only when it is new, so that it is read aloud once.
+ * Write text only if it changed, so a screen reader announces it once.
  * @param {HTMLElement} element
  * @param {string} text
  */
@@ -89,7 +89,7 @@ function button(sign, name, click) {
 }
 
 /**
- * The target step in view.
+ * The current target step.
  * @param {Store} store
  */
 function at({ state }) {
@@ -108,7 +108,7 @@ function go(store, step, stage) {
 }
 
 /**
- * One stage on or back; false at the end.
+ * Go one stage forward or back; false at the end.
  * @param {Store} store
  * @param {number} direction
  */
@@ -117,7 +117,7 @@ function walk(store, direction) {
   if (!look) return false;
   const { stage } = store.state;
   const step = store.state.step === null ? 0 : at(store);
-  // Without attention there is nothing between the vector and the word.
+  // Without attention there are no stages between vector and word.
   const first = hasAttention(look) ? 0 : 3;
   const next = stage + direction;
   if (store.state.step === null && direction > 0) go(store, 0, first);
@@ -154,7 +154,7 @@ function keys(store, event) {
 }
 
 /**
- * Walk on while playing.
+ * Advance while playing.
  * @param {Store} store
  */
 function run(store) {

@@ -1,4 +1,4 @@
-/** What is derived from a look record (regard-look/1): units to show, maps between them. */
+/** Units (words or pieces) and maps derived from a look record (regard-look/1). */
 
 /**
  * @typedef {{text: string, word: number | null}} Piece
@@ -24,7 +24,7 @@
  */
 
 /**
- * The rows or columns to show: words (each with its pieces) or single pieces, with or without </s> and its like.
+ * The rows or columns: words (with their pieces) or single pieces, with or without special tokens.
  * @param {Side} side
  * @param {"words" | "pieces"} unit
  * @param {boolean} specials
@@ -43,7 +43,7 @@ export function unitsOf(side, unit, specials) {
 }
 
 /**
- * The sentences whose words ask (rows) and are looked at (columns) in a kind of attention.
+ * The sentences of queries (rows) and keys (columns) for a kind of attention.
  * @param {Look} look
  * @param {string} kind
  */
@@ -55,7 +55,7 @@ export function sidesOf(look, kind) {
 }
 
 /**
- * What the decoder reads: the beginning, then each piece it has said; the last one is never read.
+ * The decoder's inputs: <s>, then each target piece but the last.
  * @param {Side} target
  * @returns {Side}
  */
@@ -64,7 +64,7 @@ function readSoFar(target) {
 }
 
 /**
- * The weights between pieces of the map that a view names: a head, the mean of a layer, or the one alignment.
+ * The weights between pieces of the selected map: a head, the mean of a layer, or the alignment.
  * @param {Look} look
  * @param {View} view
  * @returns {number[][] | null}
@@ -86,7 +86,7 @@ function mean(maps) {
 }
 
 /**
- * A map between units: summed over the pieces that are looked at, averaged over those that look.
+ * A map between units: summed over key pieces, averaged over query pieces.
  * @param {number[][]} map
  * @param {Unit[]} rows
  * @param {Unit[]} columns
@@ -102,7 +102,7 @@ export function gather(map, rows, columns) {
 }
 
 /**
- * Entropy of the rows and coverage of the columns on screen, as the record tells them; null where it does not.
+ * Entropy of the shown rows and coverage of the shown columns, from the record; null if missing.
  * @param {Look} look
  * @param {string} name of the map in `look.measures`
  * @param {"words" | "pieces"} unit
@@ -116,7 +116,7 @@ export function measuresOf(look, name, unit, rows, columns) {
 }
 
 /**
- * The name in `look.measures` of the map that a view names.
+ * The key of the selected map in `look.measures`.
  * @param {Look} look
  * @param {View} view
  */
@@ -138,7 +138,7 @@ export function unitAt(units, piece) {
 }
 
 /**
- * The arithmetic of the head in view at a step; where no single head is in view, of the one that gave the alignment.
+ * The trace of the selected head at a step; without a selected head, the one used for the alignment.
  * @param {Look} look
  * @param {number} step
  * @param {View} view
@@ -157,7 +157,7 @@ export function traceAt(look, step, view) {
 }
 
 /**
- * The places that a step could look at: source pieces, or the cells of an image that got the most weight.
+ * The keys of a step: source pieces, or the image cells with the largest weights.
  * @param {Look} look
  * @param {Trace} trace
  * @returns {{label: string, position: number}[]}
@@ -178,7 +178,7 @@ export function hasAttention(look) {
 }
 
 /**
- * The layers and heads that a record holds of a kind.
+ * The number of layers and heads of a kind of attention.
  * @param {Look} look
  * @param {string} kind
  */

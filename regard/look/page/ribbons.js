@@ -1,4 +1,4 @@
-/** Both sentences as they are written, with ribbons from each word to the words it looked at. */
+/** Both sentences, with ribbons from each target word to the source words it attends to. */
 
 import { toggleBan } from "./actions.js";
 import { h, onceAFrame, replace, s } from "./dom.js";
@@ -102,7 +102,7 @@ function targetWord(store, unit) {
 }
 
 /**
- * Show which words are in view, and where a local window lies.
+ * Mark the current words and the local window.
  * @param {HTMLElement} above
  * @param {HTMLElement} below
  * @param {Table | null} table

@@ -1,4 +1,4 @@
-/** What a classifier saw: how likely each class is, and the maps of its attention modules over the image. */
+/** A classifier's record: class probabilities, and the maps of its attention modules over the image. */
 
 import { miniature } from "./cards.js";
 import { cellName, drawCells, lightCells, markCells, tellGrid } from "./cells.js";
@@ -48,7 +48,7 @@ function drawing(seen) {
   ];
 }
 
-/** The large image, lit by the map that is pointed at, else by the one that was chosen. */
+/** The large image under the hovered map, else under the selected one. */
 class View {
   /**
    * @param {Seen} seen
@@ -93,7 +93,7 @@ class View {
   }
 
   /**
-   * Show what one cell looks at.
+   * Show the self-attention of one cell.
    * @param {SelfAttention} module
    * @param {number} position
    */
@@ -108,11 +108,11 @@ class View {
 }
 
 /**
- * The likeliest classes.
+ * The most probable classes.
  * @param {Seen} seen
  */
 function classes({ probabilities }) {
-  // Sorted here: an object lists names that are numbers first, whatever the record's order.
+  // Sort here: JavaScript objects list numeric names first.
   const shown = Object.entries(probabilities).sort((one, other) => other[1] - one[1]).slice(0, MOST_CLASSES);
   return h("ol", { class: "bars" }, shown.map(([name, probability], index) => {
     const bar = h("span", { class: "bar" });
@@ -157,14 +157,14 @@ function gatePanels({ before, weights, after }, index) {
   const upTo = (/** @type {number[][]} */ map) => say("up_to", { value: decimal(Math.max(...map.flat())) });
   return [
     panel(say("gate_before"), upTo(before), scaled(before, 0, brightest)),
-    // Weights of a gate differ by little, and where they differ is the point.
+    // Gate weights differ little: stretch the contrast.
     panel(say("gate_weights"), say("from_to", { low: decimal(low, 3), high: decimal(high, 3) }), scaled(weights, low, high)),
     panel(say("gate_after"), upTo(after), scaled(after, 0, brightest)),
   ];
 }
 
 /**
- * Heads of the class token, or how much each cell is looked at by all of them.
+ * Attention of the class token by head, or the mean attention each cell receives.
  * @param {SelfAttention} module
  * @param {number} index
  * @returns {Panel[]}

@@ -14,7 +14,7 @@ export const STAGES = /** @type {const} */ (["scores", "softmax", "values", "con
  */
 
 /**
- * Draw the whole step once; `showStage` then lets its parts appear.
+ * Draw the whole step once; `showStage` then reveals its parts.
  * @param {HTMLElement} place
  * @param {Look} look
  * @param {number} step
@@ -114,7 +114,7 @@ function bar(each, said) {
 }
 
 /**
- * Let everything up to a stage be seen.
+ * Show everything up to a stage.
  * @param {HTMLElement} place
  * @param {number} stage
  */
@@ -127,7 +127,7 @@ export function showStage(place, stage) {
 }
 
 /**
- * What happens at a stage, in a sentence.
+ * One sentence about a stage.
  * @param {Look} look
  * @param {number} step
  * @param {Trace | null} trace

@@ -1,4 +1,4 @@
-/** The one state of the page, and what is on screen as a link. */
+/** The state of the page. */
 
 /**
  * @typedef {import("./record.js").Look} Look
@@ -70,7 +70,7 @@ export const START = {
   notice: "",
 };
 
-/** A state that tells its listeners what it was before. */
+/** A store that passes the previous state to its listeners. */
 export class Store {
   /** @param {State} state */
   constructor(state) {
@@ -103,7 +103,7 @@ export class Store {
 }
 
 /**
- * The models that read text, or images.
+ * The models for text, or for images.
  * @param {State} state
  * @param {Mode} mode
  */
@@ -112,7 +112,7 @@ export function readers({ models }, mode) {
 }
 
 /**
- * Whether a model reads what the page is looking at; a file shows all that it holds.
+ * Whether a model fits the current mode; a file shows all of its records.
  * @param {State} state
  * @param {string} name
  */
@@ -121,7 +121,7 @@ export function isShown(state, name) {
 }
 
 /**
- * What the classifier that is looked into saw.
+ * The record of the opened classifier.
  * @param {State} state
  */
 export function seenIn(state) {
@@ -129,7 +129,7 @@ export function seenIn(state) {
 }
 
 /**
- * The entry that is looked into, once it is there.
+ * The opened entry, once loaded.
  * @param {State} state
  */
 export function focused(state) {
@@ -138,7 +138,7 @@ export function focused(state) {
 }
 
 /**
- * The look on screen: the last change's, or the original.
+ * The shown look: under the last change, or the original.
  * @param {State} state
  * @returns {Look | null}
  */
@@ -148,7 +148,7 @@ export function shown(state) {
 }
 
 /**
- * The change on screen.
+ * The shown change.
  * @param {State} state
  * @returns {Change}
  */

@@ -1,4 +1,4 @@
-/** The map on screen, between the words or pieces on screen: computed once, drawn by ribbons and matrix alike. */
+/** The shown map between words or pieces: computed once for ribbons and matrix. */
 
 import { gather, mapOf, measuresOf, nameOf, sidesOf, unitsOf } from "./record.js";
 import { shown } from "./store.js";
@@ -16,7 +16,7 @@ const DEPENDS_ON = /** @type {const} */ ([
 ]);
 
 /**
- * Follow the store and tell the listeners whenever the map on screen is another one.
+ * Notify the listeners when the shown map changes.
  * @param {import("./store.js").Store} store
  * @returns {Tables}
  */
@@ -45,7 +45,7 @@ export function followTable(store) {
  */
 function tableOf(state) {
   const look = shown(state);
-  if (look === null || look.image) return null; // an image has no words to stand beside
+  if (look === null || look.image) return null; // an image has no source words
   const view = { kind: state.kind, layer: state.layer, head: state.head };
   const past = state.moment === null ? null : (look.over_time?.[state.moment] ?? null);
   const moment = past === null ? look : { ...look, target: past.target, alignment: past.alignment, steps: [] };
@@ -60,7 +60,7 @@ function tableOf(state) {
 }
 
 /**
- * Whether a change elsewhere (another model's card, a busy sign) leaves the map as it is.
+ * Whether a state change (another card, the busy flag) leaves the map unchanged.
  * @param {Table | null} next
  * @param {Table | null} current
  * @param {import("./store.js").State} state

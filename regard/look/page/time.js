@@ -1,4 +1,4 @@
-/** How the alignment came about during training, where the record tells of it. */
+/** The alignment during training, if the record has it. */
 
 import { h } from "./dom.js";
 import { say } from "./language.js";

@@ -1,4 +1,4 @@
-/** The head of the page: its name, the language and the colours. */
+/** The page header: title, language, colour theme. */
 
 import { h } from "./dom.js";
 import { currentLanguage, say } from "./language.js";
@@ -19,7 +19,7 @@ export function mountTop(place, live) {
   useTheme(remembered());
 }
 
-/** Links to the page in either language; a page inside a notebook has no address to change. */
+/** Links to the page in each language; a notebook has no address to change. */
 function languages() {
   if (location.protocol === "about:") return null;
   const names = { en: "English", ko: "한국어" };
@@ -42,7 +42,7 @@ function useTheme(theme) {
   try {
     localStorage.setItem("regard-theme", theme);
   } catch {
-    // A page inside a notebook may keep nothing.
+    // A notebook may block localStorage.
   }
 }
 

@@ -1,4 +1,4 @@
-/** The beam as a tree: a column for each step, the best path marked, pruned branches faint. */
+/** The beam search tree: one column per step, best path marked, pruned hypotheses faint. */
 
 import { growTree } from "./actions.js";
 import { h, replace, s } from "./dom.js";
@@ -51,7 +51,7 @@ export function mountTree(place, store) {
 }
 
 /**
- * The widest beam that the server grants.
+ * The server's maximum beam size.
  * @param {import("./store.js").State} state
  */
 function widest({ limits }) {
@@ -100,7 +100,7 @@ function leaf(node, here) {
 }
 
 /**
- * A place for every node: columns by step, within a column the children of upper parents first, the better first.
+ * The position of every node: columns by step; within a column by parent, then by score.
  * @param {Node[]} nodes
  */
 function layOut(nodes) {

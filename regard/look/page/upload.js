@@ -1,4 +1,4 @@
-/** The image to look at: chosen, dropped, pasted, or drawn for those who have none at hand. */
+/** The input image: chosen, dropped, pasted, or drawn by the server. */
 
 import { reason, see } from "./actions.js";
 import { askSample } from "./api.js";
@@ -7,7 +7,7 @@ import { say } from "./language.js";
 import { mountModels } from "./models.js";
 import { readers } from "./store.js";
 
-const LONGEST = 1024; // pixels; models see far fewer, so larger images are made smaller before they are sent
+const LONGEST = 1024; // pixels; larger images are scaled down before upload, models use far fewer
 const TAKEN = ["image/png", "image/jpeg"];
 const SEEDS = 100_000;
 
@@ -31,7 +31,7 @@ export function mountUpload(place, store) {
   mountModels(models, store, "image");
   file.addEventListener("change", () => {
     take(store, file.files?.[0]);
-    file.value = ""; // so that the same file can be chosen again
+    file.value = ""; // so the same file can be chosen again
   });
   receive(store, zone);
   store.listen((state, before) => {
@@ -54,7 +54,7 @@ function thumbnail(blob) {
 }
 
 /**
- * A button for each kind of image that the server can draw.
+ * A button for each kind of sample image.
  * @param {Store} store
  */
 function sampleButtons(store) {
@@ -65,7 +65,7 @@ function sampleButtons(store) {
 }
 
 /**
- * Look at an image that the server draws.
+ * Use a sample image of the server.
  * @param {Store} store
  * @param {string} sample its kind and its number, as in "scenes.17"
  * @param {Parameters<typeof see>[2]} [options]
@@ -80,7 +80,7 @@ export async function draw(store, sample, options) {
 }
 
 /**
- * Take what is dropped anywhere on the page, or pasted.
+ * Accept images dropped on the page or pasted.
  * @param {Store} store
  * @param {HTMLElement} zone
  */
@@ -124,7 +124,7 @@ async function take(store, blob) {
 }
 
 /**
- * The image as the server takes it: a PNG or JPEG that is not too large. It throws if the browser cannot read it.
+ * The image as a PNG or JPEG within the size limit; throws if the browser cannot read it.
  * @param {Blob} blob
  * @param {number} most bytes
  * @returns {Promise<Blob>}

@@ -1,4 +1,4 @@
-/** A vector as a row of coloured cells: one hue above zero, another below, fainter the nearer to it. */
+/** A vector as a row of coloured cells: one hue for positive, another for negative numbers, fainter near zero. */
 
 import { s } from "./dom.js";
 import { clamp, decimal } from "./number.js";
@@ -6,7 +6,7 @@ import { clamp, decimal } from "./number.js";
 /**
  * @param {number[]} numbers
  * @param {{scale?: number, size?: number, columns?: number, label?: string, key?: string, written?: boolean}} [options]
- *   `scale`: the number that has full colour; `key`: a class for the whole; `written`: with the numbers in the cells
+ *   `scale`: the number with full colour; `key`: a class for the whole; `written`: with the numbers in the cells
  */
 export function vectorCells(numbers, options = {}) {
   const { scale, size = 17, columns = numbers.length, label, key = "", written = false } = options;
@@ -22,7 +22,7 @@ export function vectorCells(numbers, options = {}) {
   numbers.forEach((number, index) => {
     const place = { x: (index % columns) * (wide + gap), y: Math.floor(index / columns) * (size + gap) };
     const sign = number < 0 ? "below" : "above";
-    // Under a number the colour stays light enough to read it.
+    // Keep the colour light enough to read the number.
     const strength = (clamp(Math.abs(number) / full, 0, 1) * (written ? 0.45 : 1)).toFixed(3);
     const box = { ...place, width: wide, height: size, rx: 2 };
     picture.append(s("rect", { ...box, class: "cell-base" }),

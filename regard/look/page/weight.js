@@ -1,4 +1,4 @@
-/** The panel that changes the weight of the cell in view. */
+/** The panel that edits the weight of the current cell. */
 
 import { edit, toggleBan } from "./actions.js";
 import { h, replace } from "./dom.js";
