@@ -31,6 +31,7 @@ from regard.decoding.hypothesis import Hypothesis
 from regard.decoding.search_settings import SearchChanges, chosen_settings
 from regard.inference.caption import Caption
 from regard.inference.folder import read_tokenizer
+from regard.inference.representation import model_line
 from regard.inference.translation import one_line
 from regard.look.record import Look, LookedImage, Side
 from regard.look.trace import record, walk_along
@@ -65,6 +66,11 @@ class Captioner:
         self.tokenizer = tokenizer
         self.metrics: dict[str, Any] = dict(metrics or {})
         self.name = name or recipe.model.kind
+
+    def __repr__(self) -> str:
+        grid = self.recipe.model.grid
+        facts = [f"{grid} x {grid} cells", f"vocabulary {self.tokenizer.size:,}", str(self.device)]
+        return model_line("Captioner", self.name, self.recipe.model.kind, self.model, facts)
 
     @classmethod
     def load(cls, folder: str | Path, device: str | torch.device = "cpu") -> Captioner:

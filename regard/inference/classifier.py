@@ -23,6 +23,7 @@ from regard.data.images.image_set import COLOURS, SPLITS, ImageSet, Split, descr
 from regard.data.images.pixels import Picture, Pixels, as_tensor, check_pixels
 from regard.errors import DataError, ModelFolderError, NoAttention, did_you_mean
 from regard.evaluation.accuracy import Accuracy, accuracy
+from regard.inference.representation import model_line
 from regard.look.classification import Classification
 from regard.models.image_classifier import Network, channels_last, joined_attention
 from regard.nn.image.attention_map import Cells, Seen
@@ -56,7 +57,11 @@ class Classifier:
         self.shape = shape
         self.classes = classes
         self.metrics: dict[str, Any] = dict(metrics or {})
-        self.name = name
+        self.name = name or recipe.model.kind
+
+    def __repr__(self) -> str:
+        facts = [f"{len(self.classes)} classes", " x ".join(map(str, self.shape)), str(self.device)]
+        return model_line("Classifier", self.name, self.recipe.model.kind, self.network, facts)
 
     # --- folders --------------------------------------------------------------------------------------------------
 
@@ -116,7 +121,7 @@ class Classifier:
         logits = self.network.project(self.network.features(as_tensor(pixels)[None].to(self.device), seen))
         if not seen:
             raise NoAttention(
-                f"{self.name or 'the model'}: a {self.recipe.model.kind} without attention has nothing to look at: "
+                f"{self.name}: a {self.recipe.model.kind} without attention has nothing to look at: "
                 "train one with, such as `regard train bam`."
             )
         return self._told(pixels, logits[0].softmax(-1), tuple(seen))

@@ -1,6 +1,8 @@
-"""The lines that `repr` shows of translators and their results."""
+"""The lines that `repr` shows of models and their results."""
 
 from __future__ import annotations
+
+from torch import nn
 
 from regard.config.settings import Recipe
 from regard.decoding.text_model import TextModel
@@ -14,15 +16,18 @@ def translator_line(model: TextModel, recipe: Recipe, parts: int = 0) -> str:
     search, settings = recipe.search, recipe.model
     own = not parts and type(model.model) is not MODELS[settings.kind]
     kind = type(model.model).__name__ if own else settings.kind
-    numbers = sum(parameter.numel() for parameter in model.model.parameters())
     facts = [
-        f"ensemble of {parts}" if parts else kind,
-        f"{short_number(numbers)} parameters",
         f"vocabularies {model.source_tokenizer.size:,} → {model.target_tokenizer.size:,}",
         str(model.device),
         f"engine {search.engine}{' int8' if search.int8 else ''}",
     ]
-    return f"<Translator {model.name}: {', '.join(facts)}>"
+    return model_line("Translator", model.name, f"ensemble of {parts}" if parts else kind, model.model, facts)
+
+
+def model_line(role: str, name: str, kind: str, module: nn.Module, facts: list[str]) -> str:
+    """A model with its parameters and further facts."""
+    parameters = short_number(sum(parameter.numel() for parameter in module.parameters()))
+    return f"<{role} {name}: {', '.join([kind, f'{parameters} parameters', *facts])}>"
 
 
 def result_line(kind: str, texts: list[str], score: float, finished: bool, count: int) -> str:

@@ -20,7 +20,7 @@ FORMAT = "regard-seen/1"
 Map = npt.NDArray[np.float64]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Classification:
     """The classes of an image with their probabilities and, after `look`, what each attention module did."""
 
@@ -39,6 +39,9 @@ class Classification:
 
     def __str__(self) -> str:
         return self.label
+
+    def __repr__(self) -> str:
+        return f"<Classification {self.label!r}, probability {self.probability:.2f}>"
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values for JSON: the image, the classes, and what each module did; to 6 digits."""

@@ -80,6 +80,7 @@ def test_training_on_files_writes_a_folder_that_load_opens(trained: Path, tmp_pa
     np.testing.assert_allclose(caption.attention.sum((1, 2)), 1, rtol=1e-5)
     assert caption.image.shape == (40, 40, 3)
     assert len(caption.n_best) == 2
+    assert "4 x 4 cells, vocabulary " in repr(captioner)
     assert len(caption.candidates[0]) == 3
 
     with Image.open(file) as opened:

@@ -66,6 +66,9 @@ def test_every_network_learns_and_its_folder_gives_it_back(tmp_path: Path, atten
     assert (loaded.classes, loaded.shape) == (("left", "right"), (1, 12, 12))
     found = loaded.classify([test.images[0, 0], test.images[1, 0]])
     assert [str(each) for each in found] == ["left", "right"]
+    assert repr(found[0]) == f"<Classification 'left', probability {found[0].probability:.2f}>"
+    assert repr(loaded).startswith(f"<Classifier model: {loaded.recipe.model.kind}, ")
+    assert repr(loaded).endswith(" parameters, 2 classes, 1 x 12 x 12, cpu>")
     assert sum(found[0].probabilities.values()) == pytest.approx(1)
     assert found[0].probability == max(found[0].probabilities.values())
 

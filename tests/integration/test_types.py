@@ -12,7 +12,7 @@ pytestmark = pytest.mark.slow
 
 ROOT = Path(__file__).parents[2]
 
-SCRIPT = '''
+SCRIPT = """
 import regard
 
 loaded = regard.load("models/de-en")
@@ -26,7 +26,7 @@ if isinstance(loaded, regard.Translator):
     reveal_type(loaded.evaluate("test.de", "test.en"))
     reveal_type(loaded.translate("ein Haus").plot())
 loaded.translate("ein Haus")  # a captioner cannot
-'''
+"""
 
 REVEALED = [
     "Translator | Captioner | Classifier",
@@ -44,7 +44,9 @@ def test_results_have_their_types(tmp_path: Path) -> None:
     script = tmp_path / "script.py"
     script.write_text(SCRIPT)
     command = [sys.executable, "-m", "mypy", "--strict", f"--config-file={ROOT / 'pyproject.toml'}", str(script)]
-    done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, env={**os.environ, "PYTHONPATH": str(ROOT)})
+    done = subprocess.run(
+        command, capture_output=True, text=True, cwd=ROOT, env={**os.environ, "PYTHONPATH": str(ROOT)}
+    )
     lines = done.stdout.splitlines()
     revealed = [match[1] for line in lines if (match := re.search(r'Revealed type is "(.*)"', line))]
     assert [re.sub(r"[\w.]+\.(?=\w)", "", each).replace("builtins.", "") for each in revealed] == REVEALED, done.stdout

@@ -59,6 +59,10 @@ def test_the_record_gives_the_maps_of_the_caption():
         word_maps(look().model_copy(update={"image": None}))
 
 
+def test_a_caption_is_one_short_line():
+    assert repr(caption()).startswith("<Caption 'a circle', score -0.50")
+
+
 def test_words_have_the_mean_of_their_pieces():
     looked = caption().word_attention()
     assert caption().grid == (2, 3)
