@@ -1,4 +1,4 @@
-"""One file per architecture, each faithful to its paper; `build_model` makes the one that a recipe names."""
+"""One file per architecture, each faithful to its paper; `build_model` builds the model of a recipe."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ WIRES: dict[str, Callable[[Wiring, Any], None]] = {
     "gnmt": gnmt.wire,
     "transformer": transformer.wire,
 }
-"""What feeds what in each model, for `regard diagram`."""
+"""The wiring of each model, for `regard diagram`."""
 
 
 def build_model(settings: ModelConfig, source_vocabulary: int, target_vocabulary: int) -> Model:
-    """A freshly started model; seed torch's generator before, to get the same one again."""
+    """A newly initialised model; seed torch's generator first for reproducible weights."""
     return MODELS[settings.kind](settings, source_vocabulary, target_vocabulary)
 
 

@@ -12,15 +12,14 @@ Decoder (section 3.1, appendix A.2.2), for each target word i:
 
 Departures from the paper:
 
-* The encoder's GRU applies the reset gate after its matrix, as torch's kernel does; the decoder's is the paper's.
-  `encoder_reset = "before"` is the paper's for both.
-* The maxout layer reads sᵢ, as section 3.1 conditions the word on sᵢ; the appendix prints sᵢ₋₁ there:
+* The encoder's GRU applies the reset gate after the matrix, like torch's kernel; the decoder's GRU before it, as in the
+  paper. `encoder_reset = "before"` is the paper's form for both.
+* The maxout layer reads sᵢ, since section 3.1 conditions the word on sᵢ; the appendix prints sᵢ₋₁:
   `maxout_state = "previous"`.
-* The output layer has a bias for each word, and so have the GRUs, W_s and the maxout layer; the paper's equations
-  leave them out.
-* Weights start from Glorot's uniform and orthogonal matrices, not from N(0, 0.01²).
-* Dropout, on the word vectors and before the output layer, and label smoothing came later. So did tied embeddings,
-  which the recipe uses.
+* The output layer, the GRUs, W_s and the maxout layer have biases; the paper's equations omit them.
+* Initialisation is Glorot uniform and orthogonal, not N(0, 0.01²).
+* Dropout (on embeddings and before the output layer), label smoothing and tied embeddings are later additions that the
+  recipe uses.
 * The recipe trains with Adam; the paper with Adadelta (`training.optimizer = "adadelta"`).
 * Scores other than the additive one are options.
 """
@@ -126,7 +125,7 @@ class Bahdanau(Model):
         contexts: list[Tensor] = []
         weights: list[Tensor] = []
         products = step_products()
-        # The words' part of the gates is one product over all steps; so is the deep output, below.
+        # The embeddings' part of the gates is one product over all steps; so is the deep output below.
         for position, product in enumerate(self._word_product(words).unbind(1)):
             context, used, _ = self.attend.at_step(
                 state[0], memory, position, intervention=intervention, products=products
@@ -164,7 +163,7 @@ class Bahdanau(Model):
 
 
 def wire(wiring: Wiring, settings: BahdanauSettings) -> None:
-    """What feeds what."""
+    """Boxes and edges of the diagram."""
     wiring.read_source()
     wiring.read_target()
     wiring.both_directions(1, 2, "embed.source")

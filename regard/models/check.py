@@ -1,10 +1,10 @@
-"""Does a model keep the contract of `regard.models.contract`? `check_contract` tells the first promise that it breaks.
+"""Tests of the contract in `regard.models.contract` for any model: `check_contract` raises at the first violation.
 
     from regard.testing import check_contract
     check_contract(my_model, source_vocabulary=8000)
     check_contract(my_captioner, image=(3, 64, 64))
 
-It works on a copy of the model, in evaluation mode and in float64, with a small batch of its own.
+It runs a copy of the model in evaluation mode and float64 on a small synthetic batch.
 """
 
 from __future__ import annotations
@@ -37,11 +37,11 @@ def check_contract(
     dtype: torch.dtype = torch.float64,
     seed: int = 1,
 ) -> None:
-    """Raise a ContractError that names the first broken promise; return if there is none.
+    """Raise a ContractError at the first violation of the contract.
 
-    Sources are sentences of `source_vocabulary` words, or images of the shape `image` (channels, height, width).
-    The vocabularies are the model's own by default. `at_most_one` is for attention like local-p, whose weights sum
-    to 1 or less. `dtype` may be float32 for a model that cannot run in float64; the comparisons are then coarser.
+    Sources are sentences over `source_vocabulary` tokens, or images of the shape `image` (channels, height, width).
+    The vocabularies default to the model's. `at_most_one` allows attention rows that sum to less than 1, as in local-p.
+    `dtype` may be float32 for a model without float64 support; the tolerance is then larger.
     """
     vocabulary = model.vocabulary_size if target_vocabulary is None else target_vocabulary
     twin = copy.deepcopy(model).to(dtype).eval()
@@ -56,7 +56,7 @@ def check_contract(
             promise(check)
 
 
-# --- the promises, in the order in which they build on each other -----------------------------------------------------
+# --- the checks, each building on the ones before it ------------------------------------------------------------------
 
 
 def _shapes(check: Probe) -> None:
@@ -170,7 +170,7 @@ def _weights(check: Probe) -> None:
             raise check.fail(f"a {kind} weight is negative", "normalise with a softmax")
         key_mask = batch.target_mask if kind == "decoder-self" else check.source_mask
         query_mask = check.source_mask if kind == "encoder-self" else batch.target_mask
-        real = query_mask[:, None, None, :, None].expand_as(weights)  # rows of padded queries promise nothing
+        real = query_mask[:, None, None, :, None].expand_as(weights)  # rows of padded queries are arbitrary
         if weights[real & ~key_mask[:, None, None, None]].any():
             raise check.fail(f"{kind} weights fall on padding", "mask it before the softmax")
         _sums(check, kind, weights.sum(-1)[real[..., 0]])
@@ -222,7 +222,7 @@ def _selection(check: Probe) -> None:
 
 
 def _beams(check: Probe) -> None:
-    """N = B·beams rows with one memory row per sentence are as good as separate runs."""
+    """N = B·beams rows with one memory row per sentence give the results of separate runs."""
     memory, target = check.encode(), check.batch.target_in
     beams = [target, (target + 1) % check.vocabulary]
     alone = [check.run(memory, tokens) for tokens in beams]

@@ -1,4 +1,4 @@
-"""What `check.py` checks with: a small batch, and the model's calls with their faults told as broken promises."""
+"""Tools of `check.py`: a small batch, and the model's calls with exceptions reported as contract violations."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ TARGET_LENGTHS = (4, 2, 3)
 
 @dataclass(frozen=True)
 class Probe:
-    """A model under test and the batch that it is tested with."""
+    """A model under test and its batch."""
 
     model: Model
     batch: Batch
@@ -38,7 +38,7 @@ class Probe:
 
     @cached_property
     def source_mask(self) -> Tensor:
-        """(B, S): the real words, or all the cells that the model makes of an image."""
+        """(B, S): True at real words, or at all cells of an image."""
         if self.batch.source_mask is not None:
             return self.batch.source_mask
         return torch.ones_like(self.encode().mask)
@@ -60,13 +60,13 @@ class Probe:
 
     @contextmanager
     def calling(self, what: str) -> Iterator[None]:
-        """An exception inside the model becomes a sentence about the call that raised it."""
+        """Convert an exception in the model into a ContractError that names the call."""
         try:
             yield
         except ContractError:
             raise
         except Exception as error:
-            # Only the first line: torch's messages can run over many.
+            # First line only: torch's messages can be long.
             reason = (str(error).strip() or "no message").splitlines()[0]
             raise self.fail(f"{what} raised {type(error).__name__} ({reason})", "it must work for this") from error
 
@@ -104,7 +104,7 @@ class Probe:
 
     @cached_property
     def plain(self) -> Output:
-        """forward() as it is, with its attention."""
+        """forward() with attention and without intervention."""
         return self.forward(attention=True)
 
     def run(

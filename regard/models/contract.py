@@ -1,6 +1,4 @@
-"""The contract between models and everything that uses them.
-
-Search, training, looking, serving and evaluation know only this file.
+"""The model interface: all that decoding, training, evaluation, `look` and `serve` use of a model.
 
     model.encode(source, source_mask)    -> Memory
     model.start(memory)                  -> State
@@ -12,15 +10,15 @@ Search, training, looking, serving and evaluation know only this file.
 Shapes: B sentences, N = B·beams rows, S source positions, T target positions, D hidden size, V vocabulary.
 Masks: True = may be attended to.
 
-What every model keeps:
+Every model guarantees:
 
-* `step` repeated with the gold tokens gives the numbers of `forward`.
-* `Memory` has one row per sentence. `token` and `state` may have several rows per sentence, N = B·beams,
-  the rows of a sentence side by side: the beams of a sentence share its memory and no copy of it is made.
+* `step` repeated with the gold tokens gives the result of `forward`.
+* `Memory` has one row per sentence. `token` and `state` may have several adjacent rows per sentence, N = B·beams: the
+  beams of a sentence share its memory without a copy.
 * A `State` is never changed in place; `step` returns a new one.
-* Source positions are those of the sentence as given, also where the model reads it reversed.
-* Weights are recorded before dropout, 0 on padding, and every real row sums to 1 (local-p: at most 1).
-* The source sentence ends with its end-of-sentence token; S counts it.
+* Source positions are in the order of the input sentence, even if the model reads it reversed.
+* Recorded weights are before dropout and 0 at padding; every row of a real query sums to 1 (local-p: at most 1).
+* The source sentence ends with EOS; S includes it.
 """
 
 from __future__ import annotations
@@ -41,14 +39,14 @@ from regard.nn.attention.memory import Memory
 from regard.nn.attention.trace import Attention, Trace
 from regard.nn.cache import is_identity
 
-NOWHERE = -1  # in a guide: attention is free here
+NOWHERE = -1  # in a guide: no alignment, no loss
 
 
 @dataclass(frozen=True)
 class Batch:
     """Sentence pairs of similar length; `target_in` begins with BOS, `target_out` ends with EOS.
 
-    A classifier reads no target: its `target_out` (B, 1) is the class.
+    For a classifier, `target_out` (B, 1) is the class.
     """
 
     source: Tensor  # (B, S) token ids, or images (B, C, H, W)
@@ -56,8 +54,8 @@ class Batch:
     target_in: Tensor  # (B, T)
     target_out: Tensor  # (B, T)
     target_mask: Tensor  # (B, T)
-    indices: tuple[int, ...] = ()  # which sentence pairs of the corpus these are
-    guide: Tensor | None = None  # (B, T) the source position that attention should learn to look at, or NOWHERE
+    indices: tuple[int, ...] = ()  # indices of the sentence pairs in the corpus
+    guide: Tensor | None = None  # (B, T) aligned source position for guided attention, or NOWHERE
 
     @property
     def target_tokens(self) -> int:
@@ -79,13 +77,13 @@ class Batch:
 
 @dataclass(frozen=True)
 class State:
-    """Where a decoder stands: tensors with one row per hypothesis, and the number of steps taken."""
+    """Decoder state: tensors with one row per hypothesis, and the number of steps taken."""
 
     tensors: tuple[Tensor, ...]  # each (N, ...)
     position: int = 0
 
     def select(self, index: Tensor) -> State:
-        """The state of the rows `index` (M,), in that order; rows may repeat, and if all stay nothing is copied."""
+        """The state of the rows `index` (M,), in that order; rows may repeat; the identity makes no copy."""
         if self.tensors and is_identity(index, self.tensors[0].size(0)):
             return self
         return State(tuple(tensor.index_select(0, index) for tensor in self.tensors), self.position)
@@ -99,7 +97,7 @@ class State:
 class Step:
     """One decoder step."""
 
-    hidden: Tensor  # (N, D) the input of the last linear layer
+    hidden: Tensor  # (N, D) input of the output layer
     state: State
     attention: Attention | None = None  # T = 1
     trace: tuple[Trace, ...] = ()
@@ -111,21 +109,21 @@ class Output:
 
     hidden: Tensor  # (B, T, D)
     attention: Attention | None = None
-    extra_loss: Tensor | None = None  # a scalar that training adds to the loss per token
+    extra_loss: Tensor | None = None  # scalar added to the loss per token
 
 
 @dataclass(frozen=True)
 class TransformerWeights:
-    """The weights of a Transformer in the layout of `models/transformer.py`; tied ones have each of their names."""
+    """The weights of a Transformer in the layout of `models/transformer.py`; tied weights appear under each name."""
 
     settings: TransformerSettings
     tensors: Mapping[str, Tensor]
 
 
 class Predictor(nn.Module, ABC):
-    """What training needs of a model, and all that a classifier is: hidden states of a batch, and logits of them."""
+    """The part of the interface that training uses, and that classifiers implement: hidden states and logits."""
 
-    vocabulary_size: int  # V of the target: its words, or the classes
+    vocabulary_size: int  # V: size of the target vocabulary, or number of classes
 
     @abstractmethod
     def forward(self, batch: Batch) -> Output:
@@ -133,11 +131,11 @@ class Predictor(nn.Module, ABC):
 
     @abstractmethod
     def project(self, hidden: Tensor, columns: Tensor | None = None) -> Tensor:
-        """Logits (..., V) of hidden (..., D), or of the vocabulary entries `columns` (C,) alone."""
+        """Logits (..., V) of hidden (..., D), or only of the vocabulary entries `columns` (C,)."""
 
 
 class Model(Predictor):
-    """A sequence-to-sequence model: the base class of all of ours, and of a user's own."""
+    """A sequence-to-sequence model: base class of the built-in and of custom models."""
 
     @abstractmethod
     def encode(
@@ -148,11 +146,11 @@ class Model(Predictor):
         attention: bool = False,
         intervention: Intervention | None = None,
     ) -> Memory:
-        """Read the source (B, S)."""
+        """Encode the source (B, S)."""
 
     @abstractmethod
     def start(self, memory: Memory) -> State:
-        """The decoder's state before the first word, one row per sentence."""
+        """The initial decoder state, one row per sentence."""
 
     @abstractmethod
     def step(
@@ -168,15 +166,15 @@ class Model(Predictor):
         """Read the previous token (N,) and predict the next one."""
 
     def projection(self, columns: Tensor | None = None) -> Callable[[Tensor], Tensor]:
-        """`project` for many steps: a model may do once here what depends on the columns alone."""
+        """`project` for many steps: a model may precompute the part that depends on `columns` only."""
         return lambda hidden: self.project(hidden, columns)
 
     def transformer_weights(self) -> TransformerWeights | None:
-        """What compiled engines and exports convert; None for a model that computes anything but a Transformer."""
+        """The weights for compiled engines and exports; None if the model is not a Transformer."""
         return None
 
     def forward(self, batch: Batch, *, attention: bool = False, intervention: Intervention | None = None) -> Output:
-        """All steps with the gold tokens as input; here step by step, where a model has nothing faster."""
+        """All steps with teacher forcing; the default loops over `step`, and models override it with faster code."""
         memory = self.encode(batch.source, batch.source_mask, attention=attention, intervention=intervention)
         state = self.start(memory)
         hidden: list[Tensor] = []
@@ -190,28 +188,28 @@ class Model(Predictor):
         return Output(torch.stack(hidden, 1), join_steps(recorded, memory) if attention else None)
 
     def paths(self) -> Paths | None:
-        """The code that it runs through, for `regard info`; None: it does not say."""
+        """The code paths of the model, for `regard info`; None: unknown."""
         return None
 
     def alignment(self, attention: Attention | None) -> Tensor:
-        """(B, T, S): the one map that best says which source position each target token came from."""
+        """(B, T, S): the attention map that serves as word alignment."""
         weights = None if attention is None else attention.get("cross")
         if weights is None:
             raise NoAttention(
-                f"{type(self).__name__} has no attention, so it has no alignment: "
-                "train a model with attention (see `regard models`) to get one."
+                f"{type(self).__name__} has no attention and so no alignment: "
+                "train a model with attention (see `regard models`)."
             )
         return weights[:, -1, 0]
 
 
 MakeModel = Model | Callable[[int, int], Model]
-"""A user's own model, or a function that builds it for the sizes of the source and target vocabularies."""
+"""A custom model, or a function that builds it from the sizes of the source and target vocabularies."""
 
 
 def join_steps(recorded: Sequence[Attention], memory: Memory) -> Attention:
-    """The attention of single steps, (B, layers, heads, 1, S) each, as one record over T, with the encoder's own.
+    """Stack the attention of single steps, (B, layers, heads, 1, S) each, over T; adds encoder self-attention.
 
-    A decoder that looks at itself sees one step more each time: what is still to come gets 0.
+    Decoder self-attention grows by one key per step; future keys get 0.
     """
     joined: dict[Kind, Tensor] = dict(memory.attention)
     kinds = recorded[0].keys() if recorded else ()

@@ -1,7 +1,7 @@
-"""An ensemble: several models that share their vocabularies, as one model of the contract.
+"""An ensemble of models with shared vocabularies, as one `Model`.
 
-The probability of a token is the mean of the members'. It is computed by `step`: `hidden` (N, V) holds its logarithm,
-and `project` hands it on. Attention is the mean of the members' alignments, as one layer with one head.
+The probability of a token is the mean over the members. `step` computes it: `hidden` (N, V) holds the log-probability,
+and `project` returns it unchanged. Attention is the mean of the members' alignments, as one layer with one head.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from regard.nn.attention.trace import Attention
 
 @dataclass(frozen=True)
 class EnsembleMemory(Memory):
-    """The members' memories; mask and lengths are the first one's, for they all read the same sentence."""
+    """The members' memories; mask and lengths are those of the first member."""
 
     members: tuple[Memory, ...] = ()
 
@@ -43,14 +43,14 @@ class EnsembleState(State):
 
 
 def join_memories(members: Sequence[Memory]) -> EnsembleMemory:
-    """One memory out of the members'."""
+    """Combine the members' memories."""
     first = members[0]
     summary = tuple(tensor for member in members for tensor in member.summary)
     return EnsembleMemory(mask=first.mask, lengths=first.lengths, summary=summary, members=tuple(members))
 
 
 def join_states(members: Sequence[State]) -> EnsembleState:
-    """One state out of the members'."""
+    """Combine the members' states."""
     return EnsembleState(tensors=(), position=members[0].position, members=tuple(members))
 
 
@@ -62,7 +62,7 @@ class Ensemble(Model):
         sizes = {model.vocabulary_size for model in models}
         if len(sizes) != 1:
             raise ConfigError(
-                f"an ensemble of models with vocabularies of {sorted(sizes)} pieces: they must share one vocabulary."
+                f"ensemble: the vocabularies have {sorted(sizes)} entries: the models must share one vocabulary."
             )
         self.models = nn.ModuleList(models)
         self.vocabulary_size = sizes.pop()
@@ -81,11 +81,11 @@ class Ensemble(Model):
         attention: bool = False,
         intervention: Intervention | None = None,
     ) -> EnsembleMemory:
-        """Each member reads the source; an encoder's own attention is not recorded."""
+        """Each member encodes the source; encoder self-attention is not recorded."""
         return join_memories([model.encode(source, source_mask, intervention=intervention) for model in self.members()])
 
     def start(self, memory: Memory) -> EnsembleState:
-        """Each member's start."""
+        """Each member's initial state."""
         assert isinstance(memory, EnsembleMemory)
         return join_states([model.start(own) for model, own in zip(self.members(), memory.members, strict=True)])
 
@@ -112,11 +112,11 @@ class Ensemble(Model):
         return Step(mean, join_states([step.state for step in steps]), recorded)
 
     def project(self, hidden: Tensor, columns: Tensor | None = None) -> Tensor:
-        """The log-probabilities that `step` found, of all tokens or of some."""
+        """The log-probabilities computed by `step`, of all tokens or of `columns`."""
         return hidden.clone() if columns is None else hidden.index_select(-1, columns)
 
     def _attention(self, steps: Sequence[Step]) -> Attention | None:
-        """The mean alignment (N, 1, 1, 1, S) of the members that attend."""
+        """The mean alignment (N, 1, 1, 1, S) of the members with attention."""
         alignments = [
             model.alignment(step.attention)
             for model, step in zip(self.members(), steps, strict=True)

@@ -7,27 +7,27 @@ Decoder: LSTM layers. With yᵢ₋₁, the bottom layer's output of the previous
 
     aᵢ = Σₜ softmaxₜ(vᵀ tanh(W yᵢ₋₁ + U xₜ)) xₜ
 
-and aᵢ joins the input of every layer but the bottom one. Residual connections from the third layer on add the input
-that comes from the layer below, never the context.
+and aᵢ is concatenated with the input of every layer but the bottom one. Residual connections from the third layer on
+add the output of the layer below, not the context.
 
-At the first step the query is 0. Decoder layer k starts from the final state of encoder layer k; the bottom one from
-the backward direction of the bidirectional layer. `context_to = "all"` sends aᵢ to the bottom layer as well, as
-tensorflow/nmt does (which has no context at the first step, where we have that of the zero query).
+At the first step the query is 0. Decoder layer k is initialised with the final state of encoder layer k; the bottom one
+with that of the backward direction. `context_to = "all"` sends aᵢ to the bottom layer as well, as in tensorflow/nmt
+(there without context at the first step; here with the context of the zero query).
 
-So in the paper attention knows the words up to the last but one. With `query = "current"` it is yᵢ that asks, which has
-read the last word too (gnmt_v2 of tensorflow/nmt).
+In the paper the query has not read the previous word. With `query = "current"` the query is yᵢ, which has read it
+(gnmt_v2 of tensorflow/nmt).
 
-In the paper's form the bottom layer does not depend on attention: in training each layer runs over the whole target
-at once, and so does attention.
+In the paper's form the bottom layer does not depend on attention: in training each layer, and attention, runs over the
+whole target at once.
 
 Departures from the paper:
 
-* No refinement by reinforcement learning (section 5): training maximises likelihood alone (eq. 7). The published
-  figures that `regard models` prints are of likelihood training too: one model with 32k wordpieces, Tables 4 and 5.
-* The output layer has a bias for each word, tied embeddings are an option, and the recipes train with Adam all the way;
-  the paper changes from Adam to SGD.
-* Weights start otherwise; dropout between layers and before the output is a setting.
-* No model parallelism, and none of the quantised arithmetic.
+* No refinement by reinforcement learning (section 5): training maximises likelihood only (eq. 7). The published scores
+  in `regard models` are of likelihood training too: one model with 32k wordpieces, Tables 4 and 5.
+* The output layer has a bias, and tied embeddings are an option. The recipes train with Adam throughout; the paper
+  switches from Adam to SGD.
+* Initialisation differs; dropout between layers and before the output is a setting.
+* No model parallelism and no quantised arithmetic.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ FIRST_RESIDUAL = 2  # the third layer, counted from 0
 
 
 class Gnmt(Model):
-    """Deep residual LSTMs, attention from the bottom of the decoder."""
+    """Deep residual LSTMs with the bottom decoder layer as query."""
 
     def __init__(self, settings: GnmtSettings, source_vocabulary: int, target_vocabulary: int) -> None:
         super().__init__()
@@ -163,7 +163,7 @@ class Gnmt(Model):
             outputs, _ = self.bottom.run(words, start)
             queries = outputs
             if not self.asks_at_once:
-                queries = functional.pad(outputs[:, :-1], (0, 0, 1, 0))  # each step asks with the output before it
+                queries = functional.pad(outputs[:, :-1], (0, 0, 1, 0))  # the previous output is the query
             attended = self.attend(queries, memory, range(words.size(1)), intervention)
             return outputs, attended.context, attended.weights
         query = memory.summary[0].new_zeros(memory.sentences, self.hidden_size)
@@ -196,7 +196,7 @@ class Gnmt(Model):
 
 
 def wire(wiring: Wiring, settings: GnmtSettings) -> None:
-    """What feeds what."""
+    """Boxes and edges of the diagram."""
     wiring.read_source()
     wiring.read_target()
     wiring.both_directions(1, 2, "embed.source")
@@ -225,7 +225,7 @@ def wire(wiring: Wiring, settings: GnmtSettings) -> None:
 
 
 def _residual(wiring: Wiring, cell: str, layer: int, below: str) -> str:
-    """Feed a cell from below and return what it hands on: itself, or from the third layer on the sum of both."""
+    """Feed a cell from below and return its output node: the cell, or from the third layer on the residual sum."""
     if layer > 2:
         wiring.link(below, cell, "input")
     if layer <= FIRST_RESIDUAL:
@@ -246,7 +246,7 @@ def _gnmt_decoder(wiring: Wiring, settings: GnmtSettings, keys: Sequence[str]) -
         row = 2 if layer == 1 else layer + 2
         wiring.decoder_layer(layer, row, "h", numbered=True)
         wiring.label("decoder", row, f"LSTM {layer}")
-        # the bottom layer goes on from the backward direction, which ends at the first word
+        # the bottom layer is initialised by the backward direction, which ends at the first word
         final = "encoder.1.backward.1" if layer == 1 else f"encoder.{layer}.{wiring.order[-1]}"
         wiring.link(final, f"decoder.{layer}.1", "start")
     for step in wiring.steps:

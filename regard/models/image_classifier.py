@@ -1,4 +1,4 @@
-"""A classifier as training sees it: images in, one hidden vector and the logits of the classes out."""
+"""Image classifiers: from images to one hidden vector and the logits of the classes."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from regard.nn.image.attention_map import Cells, Seen
 
 
 class Network(Predictor):
-    """A body that makes features of images, and a linear layer over the classes.
+    """A feature extractor and a linear layer over the classes.
 
-    Images come as bytes (B, C, H, W). Mean and deviation of each channel belong to the model, so that a model folder
-    needs nothing beside it.
+    Images are bytes (B, C, H, W). The model stores mean and standard deviation of each channel, so a model folder is
+    self-contained.
     """
 
     def __init__(self, settings: ResNetSettings | ViTSettings, shape: Sequence[int], classes: int) -> None:
@@ -40,14 +40,14 @@ class Network(Predictor):
         self.register_buffer("deviation", torch.ones(channels, 1, 1))
 
     def forward(self, batch: Batch, *, attention: bool = False) -> Output:
-        """One hidden vector for each image (B, 1, D); attention as in the contract, over the cells of the map."""
+        """One hidden vector per image (B, 1, D), and attention over the cells of the map."""
         seen: list[Seen] | None = [] if attention else None
         hidden = self.features(batch.source, seen).unsqueeze(1)
         return Output(hidden, None if seen is None else joined_attention(seen))
 
     def features(self, images: Tensor, seen: list[Seen] | None = None) -> Tensor:
-        """Features (B, D) of bytes (B, C, H, W); what each attention module did goes into `seen`."""
-        # Channels last: the layout in which convolutions and normalisation on a CPU are quickest.
+        """Features (B, D) of bytes (B, C, H, W); appends the record of each attention module to `seen`."""
+        # Channels last: the fastest layout of convolution and normalisation on a CPU.
         given = images.to(self.mean.dtype, memory_format=torch.channels_last)
         features: Tensor = self.dropout(self.body((given - self.mean) / self.deviation, seen))
         return features
@@ -59,28 +59,28 @@ class Network(Predictor):
 
 
 def channels_last(network: Network) -> Network:
-    """The same network, its convolutions in the layout that is quickest on a CPU; no number changes."""
+    """Convert the convolutions to channels last, the fastest layout on a CPU; results do not change."""
     network.to(memory_format=torch.channels_last)  # type: ignore[call-overload]  # torch's stubs leave it out
     return network
 
 
 def joined_attention(seen: Sequence[Seen]) -> Attention:
-    """The weights of all self-attention as the contract has them, (B, layers, heads, T, S); {} where there is none.
+    """The weights of all self-attention as in the contract, (B, layers, heads, T, S); {} without self-attention.
 
-    Gates such as BAM's are no rows that sum to 1: `Network.features` shows them.
+    Gates such as BAM's are not distributions: `Network.features` records them.
     """
     weights = [each.weights for each in seen if isinstance(each, Cells)]
     return {"encoder-self": torch.stack(weights, 1)} if weights else {}
 
 
 def multiply_adds(network: Network, shape: Sequence[int]) -> int:
-    """Multiplications with an addition for one image, in convolutions and matrix products, as the papers count."""
+    """Multiply-adds for one image in convolutions and matrix products, counted as in the papers."""
     from torch.utils.flop_counter import FlopCounterMode
 
     training = network.training
     counter = FlopCounterMode(display=False)
     with torch.no_grad(), counter:
-        # Looking takes the plain products, which can be counted.
+        # The recording path uses plain matrix products, which the counter sees.
         network.eval().project(network.features(torch.zeros(1, *shape, dtype=torch.uint8), []))
     network.train(training)
     return int(counter.get_total_flops()) // 2

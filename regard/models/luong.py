@@ -1,29 +1,27 @@
 """Luong, Pham and Manning 2015: *Effective approaches to attention-based neural machine translation*.
 
-Stacked LSTMs; the decoder starts from all final states of the encoder. For each target word t:
+Stacked LSTMs; the final states of the encoder initialise the decoder. For each target word t:
 
     hₜ  = top of the decoder stack after the step        the current state is the query
     aₜ  = align(hₜ, h̄ₛ)  over all positions (3.1) or a local window (3.2),  cₜ = Σ aₜ(s) h̄ₛ
     h̃ₜ  = tanh(W_c [cₜ; hₜ])  (eq. 5),   p(yₜ) = softmax(W_s h̃ₜ)  (eq. 6)
 
-Input feeding (3.3): h̃ₜ₋₁ joins the word vector as the next step's input; at the first step it is 0.
+Input feeding (3.3): h̃ₜ₋₁ is concatenated with the next step's embedding; at the first step it is 0.
 Without it, the whole target runs through the LSTM at once and attention is one batched operation.
 
-`query = "previous"` is the textbook variant: the context, found with the state before the step, joins the step's
-input, and the word is read off [cₜ; hₜ] without a tanh layer. With `context_to = "output"` the context stays out of
-the step and is used in [cₜ; hₜ] alone. The recipe `attention` is made of these options.
+`query = "previous"` is the textbook variant: the previous state is the query, the context is an input of the step, and
+[cₜ; hₜ] goes to the output layer without tanh. With `context_to = "output"` the context is used in [cₜ; hₜ] only.
 
 Departures from the paper:
 
-* 2 layers by default, where the paper has 4; LSTM cells may be swapped for GRU or plain ones.
-* With a reversed source, positions and local windows still count in the order of the sentence as given, and the end
-  token stays last.
-* local-m centres on min(t, S), so that the window never runs off the end of the sentence.
-* Where the location score does not reach the end of a sentence, a local window keeps to the positions that it does
-  reach: S in pₜ is their number. The paper ignores the words near the end; a window there would be empty.
-* A bidirectional encoder, with half the units in each direction, is an option that the paper does not have.
-* The output layer has a bias for each word; equation 6 has none.
-* The recipes train with Adam, label smoothing and tied embeddings; the paper with SGD, and without the other two.
+* 2 layers by default; the paper has 4. GRU and plain RNN cells are options.
+* With a reversed source, positions and local windows are in the order of the input sentence, and EOS stays last.
+* local-m centres on min(t, S), so the window never passes the end of the sentence.
+* If the location score is shorter than a sentence, S in pₜ is its number of positions, so no local window lies beyond
+  it. The paper ignores later words; a window there would be empty.
+* A bidirectional encoder, with half the units in each direction, is an option; the paper has none.
+* The output layer has a bias; equation 6 has none.
+* The recipes train with Adam, label smoothing and tied embeddings; the paper with SGD and without these two.
 """
 
 from __future__ import annotations
@@ -59,7 +57,7 @@ class Luong(Model):
         self.input_feeding = settings.input_feeding
         self.query_is_current = settings.query == "current"
         self.context_in_step = not self.query_is_current and settings.context_to == "step"
-        self.needs_steps = self.input_feeding or self.context_in_step  # a step reads what the one before it found
+        self.needs_steps = self.input_feeding or self.context_in_step  # a step depends on the previous attention
         self.embedding_size = embedding
         self.output_size = hidden if self.query_is_current else 2 * hidden
         self.embeddings = Embeddings(
@@ -151,7 +149,7 @@ class Luong(Model):
         return Output(self._drop(attentional), {"cross": weights[:, None, None]} if attention else None)
 
     def _loop(self, words: Tensor, memory: Memory, intervention: Intervention | None) -> tuple[Tensor, Tensor]:
-        """The attentional vectors (B, T, D) and weights (B, T, S), where each step needs the one before it."""
+        """The attentional vectors (B, T, D) and weights (B, T, S), step by step."""
         products = step_products()
         state = self.start(memory).tensors
         steps: list[tuple[Tensor, Tensor]] = []
@@ -171,7 +169,7 @@ class Luong(Model):
         intervention: Intervention | None,
         trace: bool = False,
     ) -> tuple[Tensor, Tensor, tuple[Tensor, ...], tuple[Trace, ...]]:
-        """One step from the word's product (N, gates·D): attentional vector, weights, new state, traces."""
+        """One step from the embedding's product (N, gates·D): attentional vector, weights, new state, traces."""
 
         def look(query: Tensor) -> tuple[Tensor, Tensor, tuple[Trace, ...]]:
             return self.attend.at_step(
@@ -179,7 +177,7 @@ class Luong(Model):
             )
 
         bottom, layers = self.decoder.cell(0), tensors
-        # The bottom layer reads [word; h̃; context]; the parts are multiplied apart, so that the words' is hoisted.
+        # The bottom layer reads [word; h̃; context]. Each part has its own product; that of the words is hoisted.
         if self.input_feeding:
             layers, fed = tensors[:-1], tensors[-1]
             start = self.embedding_size
@@ -227,7 +225,7 @@ class Luong(Model):
 
 
 def wire(wiring: Wiring, settings: LuongSettings) -> None:
-    """What feeds what."""
+    """Boxes and edges of the diagram."""
     wiring.read_source(settings.reverse_source)
     wiring.read_target()
     current, layers = settings.query == "current", settings.layers
@@ -286,7 +284,7 @@ def _luong_queries(wiring: Wiring, settings: LuongSettings, attend_row: int) -> 
     current, layers = settings.query == "current", settings.layers
     if not current:
         wiring.add("start", "cell", "h_0", "decoder", 0, layers + 2)
-        # h₀ is the state that the encoder leaves to the top layer, drawn as a box of its own to be a query.
+        # h₀ is the initial state of the top layer, drawn as a box since it is the first query.
         wiring.edges = [
             Edge(edge.source, "start", "start")
             if edge.target == f"decoder.{layers}.1" and edge.role == "start"

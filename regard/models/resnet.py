@@ -4,10 +4,10 @@
     stage s   `blocks` basic blocks y = δ(F(x) + x), F two 3x3 convolutions with batch normalisation; the first block
               of every stage but the first halves height and width
     module    after each stage but the last: BAM, CBAM, squeeze-and-excitation or self-attention, or none
-    head      mean over all places
+    head      global average pooling
 
-Departures from the paper: the stem neither strides nor pools, for images of some thirty pixels (as in He et al.'s
-networks for CIFAR-10, whose shape this is); a shortcut that changes its shape is a 1x1 convolution.
+Departures from the paper: the stem has no stride and no pooling, for images of about 32 pixels, as in He et al.'s
+CIFAR-10 networks; a shortcut between different shapes is a 1x1 convolution.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from regard.nn.image.cbam import CBAM
 from regard.nn.image.self_attention import SelfAttention2d
 from regard.nn.image.squeeze_excitation import SqueezeExcitation
 
-# model.attention -> the module for a number of channels
+# model.attention -> constructor of the module for a number of channels
 MODULES: dict[str, Callable[[int, ResNetSettings], AttentionModule]] = {
     "se": lambda channels, settings: SqueezeExcitation(channels, settings.reduction or 16),
     "cbam": lambda channels, settings: CBAM(channels, settings.reduction or 16),
@@ -45,7 +45,7 @@ class ResNet(nn.Module):
             nn.Conv2d(image_channels, first, 3, padding=1, bias=False), nn.BatchNorm2d(first), nn.ReLU(inplace=True)
         )
         self.stages = nn.ModuleList()
-        self.attention = nn.ModuleList()  # after each stage; nothing there is an Identity
+        self.attention = nn.ModuleList()  # after each stage; Identity if there is no module
         inputs = first
         for number, outputs in enumerate(settings.channels, 1):
             stride = 1 if number == 1 else 2
@@ -58,7 +58,7 @@ class ResNet(nn.Module):
         self.size = inputs
 
     def forward(self, images: Tensor, seen: list[Seen] | None = None) -> Tensor:
-        """The features; what each module did goes into `seen`."""
+        """The features; appends the record of each module to `seen`."""
         features = self.stem(images)
         for stage, module in zip(self.stages, self.attention, strict=True):
             features = stage(features)

@@ -1,9 +1,9 @@
-"""The fixed vector: sequence to sequence without attention.
+"""Encoder-decoder with a fixed vector, without attention.
 
 `context = "start"` (Sutskever, Vinyals and Le 2014): a stack of recurrent layers reads the source, by default
-backwards; its final states start a stack of the same depth, which predicts the target word by word.
+reversed; its final states initialise a decoder of the same depth.
 
-`context = "every_step"` (Cho et al. 2014, appendix A.1): one vector c enters every step and the output:
+`context = "every_step"` (Cho et al. 2014, appendix A.1): one vector c is an input of every step and of the output:
 
     c  = tanh(V h_N),  s₀ = tanh(V′ c)
     zᵢ = σ(W_z e(yᵢ₋₁) + U_z sᵢ₋₁ + C_z c),   rᵢ = σ(W_r e(yᵢ₋₁) + U_r sᵢ₋₁ + C_r c)
@@ -12,11 +12,12 @@ backwards; its final states start a stack of the same depth, which predicts the 
 
 Departures from the papers:
 
-* The source keeps its end token last when it is read backwards.
-* Cho's encoder uses torch's GRU, with the reset gate after the matrix; the decoder is the paper's, which has it there.
-* The output layer has a bias for each word, and cells have biases that the papers do not print.
+* In a reversed source EOS stays last.
+* Cho's encoder uses torch's GRU, with the reset gate after the matrix; the decoder is as in the paper, which has it
+  there too.
+* The output layer and the cells have biases; the papers omit them.
 * The recipes train with Adam, label smoothing and tied embeddings; Sutskever with SGD, Cho with Adadelta
-  (`training.optimizer`). Dropout came later.
+  (`training.optimizer`). Dropout is a later addition.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ from regard.nn.products import PRODUCTS, Products, step_products
 
 
 class Seq2Seq(Model):
-    """Read everything into one vector, then write everything from it."""
+    """Encode the source into one vector, then decode from it."""
 
     def __init__(self, settings: Seq2SeqSettings, source_vocabulary: int, target_vocabulary: int) -> None:
         super().__init__()
@@ -143,7 +144,7 @@ class Seq2Seq(Model):
 
 
 class ChoCell(Cell):
-    """Cho's decoder unit; the state also carries C c, the summary's product with the gates, as a constant."""
+    """Cho's decoder cell; the state also carries the constant C c, the summary's part of the gates."""
 
     gates = 3
 
@@ -163,7 +164,7 @@ class ChoCell(Cell):
 
 
 class ChoDecoder(nn.Module):
-    """The decoder whose every step reads the summary; its state is (s, C c, O_c c)."""
+    """Cho's decoder, with the summary as input of every step; its state is (s, C c, O_c c)."""
 
     def __init__(self, embedding: int, hidden: int, maxout_size: int, layer_norm: bool) -> None:
         super().__init__()
@@ -176,12 +177,12 @@ class ChoDecoder(nn.Module):
         self.output_summary = uniform_linear(nn.Linear(hidden, 2 * maxout_size, bias=False))  # O_c
 
     def start(self, last: Tensor) -> tuple[Tensor, ...]:
-        """The state before the first word, from the encoder's last state (B, D)."""
+        """The initial state, from the encoder's final state (B, D)."""
         summary = torch.tanh(self.summary(last))
         return torch.tanh(self.initial(summary)), self.gates_summary(summary), self.output_summary(summary)
 
     def step(self, projected: Tensor, state: tuple[Tensor, ...], products: Products = PRODUCTS) -> tuple[Tensor, ...]:
-        """The state after one word."""
+        """The next state."""
         return (*self.cell(projected, state[:2], products), state[2])
 
     def output(self, hidden: Tensor, word: Tensor, output_summary: Tensor) -> Tensor:
@@ -193,7 +194,7 @@ class ChoDecoder(nn.Module):
 
 
 def wire(wiring: Wiring, settings: Seq2SeqSettings) -> None:
-    """What feeds what."""
+    """Boxes and edges of the diagram."""
     wiring.read_source(settings.reverse_source)
     wiring.read_target()
     if settings.context == "every_step":
@@ -204,7 +205,7 @@ def wire(wiring: Wiring, settings: Seq2SeqSettings) -> None:
     for layer in range(1, settings.layers + 1):
         wiring.link(f"encoder.{layer}.{wiring.order[-1]}", f"decoder.{layer}.1", "start")
     wiring.write(settings.layers + 2, f"decoder.{settings.layers}")
-    wiring.notes += ["The last states of the encoder are all that the decoder ever learns of the source."]
+    wiring.notes += ["The final states of the encoder are the decoder's only information about the source."]
 
 
 def _cho(wiring: Wiring, settings: Seq2SeqSettings) -> None:

@@ -4,29 +4,28 @@ Encoder (section 3.1.1): a convolutional network; its L = H·W cells are the ann
 
 Decoder (section 3.1.2, equations 1 to 7), for each word t:
 
-    e_ti = vᵀ tanh(W h_{t−1} + U aᵢ),  α_t = softmax e_t       where to look, from the state before the word
+    e_ti = vᵀ tanh(W h_{t−1} + U aᵢ),  α_t = softmax e_t       the previous state is the query
     ẑ_t  = β_t Σᵢ α_ti aᵢ,  β_t = σ(f_β(h_{t−1}))              soft attention with its gate (4.2.1)
     h_t  = LSTM([E y_{t−1}; ẑ_t], h_{t−1})
     p(y_t) ∝ exp(L_o (E y_{t−1} + L_h h_t + L_z ẑ_t))          deep output layer
     c₀ = f_c(mean of a),  h₀ = f_h(mean of a)
 
-Doubly stochastic attention (4.2.1) adds λ Σᵢ (1 − Σ_t α_ti)² for each image: every cell should get its share.
+Doubly stochastic attention (4.2.1) adds the penalty λ Σᵢ (1 − Σ_t α_ti)² for each image.
 
-Hard attention (4.1) looks at one cell: ẑ_t = β_t aᵢ with i drawn from α_t while training, the likeliest otherwise.
+Hard attention (4.1) selects one cell: ẑ_t = β_t aᵢ with i sampled from α_t in training, argmax in inference.
 
 Departures from the paper:
 
-* The encoder is a small network that learns with the rest (the paper: VGG, trained on ImageNet before, kept as it is).
-  Two more numbers tell the place of each pixel, and of each cell, so that the decoder can say how things lie to each
-  other; `coordinates = false` leaves them out.
-* Hard attention learns through the straight-through estimator (the gradient of the soft weights stands in for that of
-  the draw), not through REINFORCE with a moving baseline. It is exact where the loss is linear in ẑ, else biased.
+* The encoder is a small network trained jointly (the paper: VGG, pretrained on ImageNet and frozen). Pixels and cells
+  have two coordinate channels, for captions about relative positions; `coordinates = false` omits them.
+* Hard attention is trained with the straight-through estimator, not with REINFORCE and a moving baseline. The
+  estimator is exact if the loss is linear in ẑ, and biased otherwise.
 * f_c and f_h are one layer with tanh each, as in the authors' code; the paper says perceptrons. f_β is one layer.
 * Doubly stochastic attention is off by default: λ = 0 (`doubly_stochastic`); the authors' code has λ = 1.
-* Hard attention has the gate β as well. The entropy of α is not rewarded.
-* The output layer has a bias for each word, and Adam trains (the paper: RMSProp or Adam).
-* Dropout is on h_t before L_h and before L_o, as in the authors' code. `word_dropout` hides whole words from
-  the decoder, so that it has to look for what it says next.
+* Hard attention has the gate β too, and no entropy bonus on α.
+* The output layer has a bias. The optimizer is Adam (the paper: RMSProp or Adam).
+* Dropout is on h_t before L_h and before L_o, as in the authors' code. `word_dropout` drops whole input words of the
+  decoder, so that it relies on the image.
 """
 
 from __future__ import annotations
@@ -48,7 +47,7 @@ from regard.nn.products import PRODUCTS, Products, step_products
 
 
 class ShowAttendTell(Model):
-    """A CNN, an LSTM, and a look at the image before each word."""
+    """CNN encoder and LSTM decoder with attention over image cells before each step."""
 
     def __init__(self, settings: CaptionerSettings, vocabulary: int) -> None:
         super().__init__()
@@ -121,7 +120,7 @@ class ShowAttendTell(Model):
         contexts: list[Tensor] = []
         looks: list[Tensor] = []
         products = step_products()
-        # The words' part of the gates is one product over all steps; so is the deep output, below.
+        # The embeddings' part of the gates is one product over all steps; so is the deep output below.
         for position, product in enumerate(self._word_product(words).unbind(1)):
             context, used, _ = self.attend.at_step(
                 state[0], memory, position, intervention=intervention, products=products
@@ -142,7 +141,7 @@ class ShowAttendTell(Model):
         return functional.linear(hidden, self.output.weight[columns], self.output.bias[columns])
 
     def _read(self, ids: Tensor) -> Tensor:
-        """The vectors (..., E) of words; while training some are hidden."""
+        """Embeddings (..., E) of words, with word dropout in training."""
         words: Tensor = self.words(ids)
         if not (self.training and self.word_dropout):
             return words
@@ -163,7 +162,7 @@ class ShowAttendTell(Model):
         return functional.dropout(hidden, self.dropout, self.training)
 
     def _penalty(self, weights: Tensor, target_mask: Tensor) -> Tensor | None:
-        """λ Σᵢ (1 − Σ_t α_ti)² of each image, summed over the batch, per word as the contract has it."""
+        """λ Σᵢ (1 − Σ_t α_ti)² summed over the images of the batch, per word as in the contract."""
         if not self.doubly_stochastic:
             return None
         looked = (weights * target_mask.unsqueeze(-1)).sum(1)  # (B, S)
@@ -171,10 +170,10 @@ class ShowAttendTell(Model):
 
 
 class Encoder(nn.Module):
-    """Images (B, C, H, W), bytes or numbers from 0 to 1, to cells: for each of `channels` a convolution with stride 2.
+    """Images (B, C, H, W), bytes or floats from 0 to 1, to cells: one convolution of stride 2 for each of `channels`.
 
-    All but the first have another one after them. Batch normalisation lets a cell know only what it sees; normalising
-    each image by itself would let the rest of the image into every cell.
+    All but the first are followed by another convolution. Batch normalisation keeps a cell's receptive field local;
+    normalisation per image would mix the whole image into every cell.
     """
 
     def __init__(self, settings: CaptionerSettings) -> None:
@@ -209,14 +208,15 @@ def _places(images: Tensor) -> Tensor:
 
 
 class OneCell(nn.Module):
-    """Hard attention: rows of weights (..., S) to rows with a single 1, drawn by them; in evaluation the likeliest.
+    """Hard attention: weights (..., S) to one-hot rows, sampled in training, argmax in evaluation.
 
-    Straight-through (Bengio et al. 2013): forwards the draw, backwards as if the weights had been used.
+    Straight-through estimator (Bengio et al. 2013): the sample in the forward pass, the gradient of the weights in the
+    backward pass.
     """
 
     def forward(self, weights: Tensor) -> Tensor:
         flat = weights.detach().flatten(0, -2)
-        some = flat.sum(-1, keepdim=True) > 0  # a row where nothing may be looked at stays empty
+        some = flat.sum(-1, keepdim=True) > 0  # a fully masked row stays 0
         if self.training:
             place = torch.where(some, flat, 1.0).multinomial(1)
         else:

@@ -1,6 +1,6 @@
 """Vaswani et al. 2017: *Attention is all you need*.
 
-No recurrence: every layer looks at all positions at once, with multi-head attention (section 3.2.2).
+No recurrence: every layer attends to all positions at once with multi-head attention (section 3.2.2).
 
     encoder layer   x ← norm(x + self-attention(x)),   x ← norm(x + FFN(x))                           (3.1)
     decoder layer   y ← norm(y + causal self-attention(y)),  y ← norm(y + attention of y over x),
@@ -9,22 +9,22 @@ No recurrence: every layer looks at all positions at once, with multi-head atten
     the input of both is √d E(word) + PE(position)                                                    (3.4, 3.5)
     PE(p, 2i) = sin(p / 10000^(2i/d)),  PE(p, 2i+1) = cos(p / 10000^(2i/d))
 
-One matrix is source embedding, target embedding and output layer (3.4) when both languages share a vocabulary.
-Dropout falls on the result of every sub-layer before it is added, and on the sums of words and positions (5.4).
+With a joint vocabulary, one matrix is source embedding, target embedding and output layer (3.4).
+Dropout is applied to the output of every sub-layer before the residual sum, and to the input sums (5.4).
 
-A Marian model, such as those of OPUS-MT, is this model with `positions = "halves"`, `activation = "silu"`,
-`attention_bias = true`, `output_bias = true` and `start_token = "pad"`.
+Marian models, such as OPUS-MT, have `positions = "halves"`, `activation = "silu"`, `attention_bias = true`,
+`output_bias = true` and `start_token = "pad"`.
 
 Departures from the paper:
 
-* `norm = "pre"` normalises the input of each sub-layer instead, and once more after the last layer of encoder and
-  decoder (tensor2tensor's later choice): an option.
-* Matrices begin at half of Glorot's uniform weights, word vectors at half of unit length; the paper does not say how.
-* The recipes cut the gradient's norm to `training.clip_norm`, 1 by default; the paper does not clip. `output_bias` and
+* The option `norm = "pre"` normalises the input of each sub-layer, and the output of encoder and decoder (later
+  tensor2tensor).
+* Initialisation is half of Glorot uniform; embeddings have a norm of about one half. The paper does not specify it.
+* The recipes clip the gradient norm to `training.clip_norm`, 1 by default; the paper does not clip. `output_bias` and
   `attention_bias` are options, off as in the paper.
-* There is no limit on the length of a sentence; positions are computed as far as they are needed.
-* `alignment` is no part of the paper. By default it is the mean of the heads of the last decoder layer but one, whose
-  attention is known to agree best with word alignments (Garg et al. 2019); another layer or head can be set.
+* The length of a sentence is not limited; position encodings are computed as needed.
+* `alignment` is not in the paper. By default it is the mean over the heads of the penultimate decoder layer, whose
+  attention agrees best with word alignments (Garg et al. 2019); another layer or head can be set.
 """
 
 from __future__ import annotations
@@ -52,16 +52,16 @@ from regard.nn.ragged import Rows
 from regard.nn.transformer import AfterCache, DecoderLayer, EncoderLayer, Looking, OverSource, WithinSentences
 
 INITIAL_SCALE = 0.5
-"""Initialisation, relative to Glorot's uniform weights and unit-length word vectors.
+"""Initial scale, relative to Glorot uniform weights and unit-norm embeddings.
 
-With small sub-layer outputs and embeddings that do not dominate the positions, attention forms sooner: after 600
-updates a small post-norm model had a training perplexity of 21, and of 40 with a scale of 1.
+With smaller sub-layer outputs and embeddings, attention forms sooner: after 600 updates a small post-norm model had a
+training perplexity of 21, against 40 with a scale of 1.
 """
 
 
 @dataclass(frozen=True)
 class TransformerMemory(Memory):
-    """The cross keys and values of every decoder layer, computed once per sentence."""
+    """Cross-attention keys and values of every decoder layer, computed once per sentence."""
 
     layers: tuple[tuple[Tensor, Tensor], ...] = ()  # (B, H, S, K) each
 
@@ -78,13 +78,13 @@ class TransformerMemory(Memory):
 
 @dataclass(frozen=True)
 class TransformerState(State):
-    """The keys and values of the words written so far; `tensors` shows them, (N, 2, H, steps, K) for each layer."""
+    """The key/value cache of the target prefix; `tensors` are views of it, (N, 2, H, steps, K) for each layer."""
 
     cache: Cache | None = None
 
     @staticmethod
     def of(cache: Cache) -> TransformerState:
-        """The state after as many steps as the cache has."""
+        """The state of a cache."""
         return TransformerState(tuple(layer.transpose(0, 1) for layer in cache.filled()), cache.length, cache)
 
     def select(self, index: Tensor) -> TransformerState:
@@ -138,7 +138,7 @@ class Transformer(Model):
         rows = Rows.of(mask)
         encoded, recorded = self._encode(source, mask, rows, attention, intervention)
         prepared = (layer.cross_attention.prepare(encoded, rows) for layer in self._decoder_layers())
-        # Every step reads them: each head's lie together.
+        # Contiguous per head, since every step reads them.
         layers = tuple((keys.contiguous(), values.contiguous()) for keys, values in prepared)
         return TransformerMemory(mask, mask.sum(1), (), attention=recorded, layers=layers)
 
@@ -148,7 +148,7 @@ class Transformer(Model):
         encoded, recorded = self._encode(batch.source, batch.source_mask, source_rows, attention, intervention)
         looking = Looking(attention, intervention, [])
         allowed = _allowed(batch.source_mask, intervention)
-        # Training needs real tokens alone; elsewhere padding gets what `step` would give there.
+        # Training skips padding; in evaluation padding is computed too, with the result of `step`.
         rows = Rows.of(batch.target_mask) if self.training else Rows(*batch.target_in.shape)
         own = WithinSentences(rows, looking, causal=True)
         y = self._read(self.embeddings.target, self._start(batch.target_in), rows)  # (n, D)
@@ -164,7 +164,7 @@ class Transformer(Model):
     def _encode(
         self, source: Tensor, mask: Tensor, rows: Rows, attention: bool, intervention: Intervention | None
     ) -> tuple[Tensor, Attention]:
-        """The encoder's output (n, D), and its weights when they are asked for."""
+        """The encoder output (n, D), and its attention weights if requested."""
         looking = Looking(attention, intervention, [])
         own = WithinSentences(rows, looking, _allowed(mask, intervention))
         x = self._read(self.embeddings.source, source, rows)  # (n, D)
@@ -222,7 +222,7 @@ class Transformer(Model):
         return self.embeddings.projection(columns)
 
     def alignment(self, attention: Attention | None) -> Tensor:
-        """The cross attention of one layer: of one head, or the mean of all (the docstring above says which)."""
+        """The cross attention of `alignment_layer`: of one head, or the mean of its heads."""
         weights = None if attention is None else attention.get("cross")
         if weights is None:
             return super().alignment(attention)
@@ -242,7 +242,7 @@ class Transformer(Model):
         return dropout(total, self.dropout, self.training)
 
     def _start(self, ids: Tensor) -> Tensor:
-        """Target ids, with PAD in place of BOS for models that start with it."""
+        """Target ids, with BOS replaced by PAD if `start_token` is "pad"."""
         return ids.masked_fill(ids == BOS, PAD) if self.starts_with_pad else ids
 
     def _decoder_layers(self) -> Sequence[DecoderLayer]:
@@ -250,7 +250,7 @@ class Transformer(Model):
 
 
 def _allowed(mask: Tensor, intervention: Intervention | None) -> Tensor | None:
-    """The source positions that may be looked at, (B, 1, 1, S); None if all may."""
+    """The source mask (B, 1, 1, S); None if no position is masked."""
     allowed = mask if intervention is None else intervention.allow(mask)
     return None if bool(allowed.all()) else allowed[:, None, None]
 
@@ -258,11 +258,11 @@ def _allowed(mask: Tensor, intervention: Intervention | None) -> Tensor | None:
 # --- wiring ----------------------------------------------------------------------------------------------------------
 
 
-ATTEND_ROWS, LAYER_ROWS = 0.85, 1.65  # of a decoder layer, above its self-attention: the look at the source, the output
+ATTEND_ROWS, LAYER_ROWS = 0.85, 1.65  # heights in a decoder layer above its self-attention: cross attention, output
 
 
 def wire(wiring: Wiring, settings: TransformerSettings) -> None:
-    """What feeds what."""
+    """Boxes and edges of the diagram."""
     wiring.read_source()
     wiring.read_target()
     below = "embed.source"
@@ -311,11 +311,11 @@ def _transformer_notes(settings: TransformerSettings) -> list[str]:
     size = settings.hidden_size // settings.heads
     wrapped = {
         "post": "sub-layers are added to their input and normalised:  norm(x + f(x))",
-        "pre": "sub-layers read their input normalised and are added to it:  x + f(norm(x))",
+        "pre": "sub-layers have a normalised input and are added to the residual:  x + f(norm(x))",
     }[settings.norm]
     return [
         f"each of {settings.heads} heads:  softmax(q^T k / √{size});  d = {settings.hidden_size};  "
         f"inputs are {scale}E x + PE(position)",
         wrapped + ";  an encoder layer is self-attention and a feed-forward network",
-        "in the decoder a word looks at itself and at the words before it, never ahead",
+        "decoder self-attention is causal: a word attends to itself and to the words before it",
     ]

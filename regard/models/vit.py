@@ -4,7 +4,7 @@
     z'ₗ = MSA(LN(zₗ₋₁)) + zₗ₋₁,   zₗ = MLP(LN(z'ₗ)) + z'ₗ                                               (eq. 2, 3)
     y   = LN(z_L⁰)                                           the class token of the last layer            (eq. 4)
 
-MSA is the multi-head attention of `nn/attention`, the MLP has one hidden layer with GELU. Sizes are small ones, for
+MSA is the multi-head attention of `nn/attention`; the MLP has one hidden layer with GELU. The default sizes are for
 small images.
 """
 
@@ -33,7 +33,7 @@ class ViT(nn.Module):
                 "choose a divisor of both, or set images.size."
             )
         self.grid = height // patch, width // patch
-        self.patches = nn.Conv2d(image_channels, size, patch, patch)  # E, as a convolution that does not overlap
+        self.patches = nn.Conv2d(image_channels, size, patch, patch)  # E, as a convolution with stride = kernel size
         self.class_token = nn.Parameter(torch.zeros(1, 1, size))
         self.positions = nn.Parameter(torch.empty(1, 1 + self.grid[0] * self.grid[1], size))
         nn.init.trunc_normal_(self.positions, std=0.02)
@@ -43,7 +43,7 @@ class ViT(nn.Module):
         self.size = size
 
     def forward(self, images: Tensor, seen: list[Seen] | None = None) -> Tensor:
-        """y; what each layer's heads did goes into `seen`."""
+        """y; appends the record of each layer's attention to `seen`."""
         patches = self.patches(images).flatten(2).transpose(1, 2)  # (B, N, D)
         tokens = torch.cat([self.class_token.expand(len(patches), -1, -1), patches], 1)  # (B, 1 + N, D)
         tokens = self.dropout(tokens + self.positions)
@@ -74,7 +74,7 @@ class Layer(nn.Module):
         self.dropout = nn.Dropout(settings.dropout)
 
     def forward(self, tokens: Tensor, look: bool = False) -> tuple[Tensor, Tensor]:
-        """The tokens (B, T, D) that go on, and the weights (B, heads, T, T), or nothing, when nobody looks."""
+        """Output tokens (B, T, D) and, with `look`, the weights (B, heads, T, T)."""
         rows = Rows(*tokens.shape[:2])
         heads = self.attention.project(self.attention_norm(tokens), rows)
         if look:

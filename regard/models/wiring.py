@@ -1,11 +1,10 @@
-"""The wiring of a model unrolled over a sentence, as `regard diagram` draws it: boxes, edges, and shared parts.
+"""The graph of a model unrolled over a sentence, as drawn by `regard diagram`. Nothing here imports torch.
 
-Each model file ends with `wire`, which says what feeds what in that model. Nothing here imports torch.
+Each model file ends with `wire`, which adds the boxes and edges of that model.
 
-A node is named for what it is and where: `decoder.2.1` is the second layer's state at the first step,
-`encoder.1.backward.3` the backward state over the third source word, `attend.2` the attention of the second step.
-Source positions count in the order of the sentence as given, also where the model reads it backwards; a node's column
-is the place where it is drawn.
+Node names: `decoder.2.1` is the second layer's state at the first step, `encoder.1.backward.3` the backward state of
+the third source word, `attend.2` the attention of the second step. Source positions are in the order of the input
+sentence, even if the model reads it reversed; `column` is where the node is drawn.
 """
 
 from __future__ import annotations
@@ -23,19 +22,19 @@ Role = Literal[
 
 @dataclass(frozen=True)
 class DiagramBox:
-    """One quantity; `text` may hold subscripts in the manner of `h_{t−1}`."""
+    """One quantity; `text` may have subscripts such as `h_{t−1}`."""
 
     name: str
     kind: BoxKind
     text: str
     part: DiagramHalf
-    column: int  # encoder from 1 in reading order; decoder from 1, with 0 for what stands before the first step
+    column: int  # encoder: from 1 in reading order; decoder: from 1, 0 before the first step
     row: float  # from 0 at the bottom
 
 
 @dataclass(frozen=True)
 class Edge:
-    """`source` enters the computation of `target`."""
+    """`source` is an input of `target`."""
 
     source: str
     target: str
@@ -44,7 +43,7 @@ class Edge:
 
 @dataclass(frozen=True)
 class Diagram:
-    """Boxes, edges, and the words that explain them."""
+    """Boxes, edges, labels and notes."""
 
     nodes: dict[str, DiagramBox]
     edges: tuple[Edge, ...]
@@ -52,12 +51,12 @@ class Diagram:
     notes: tuple[str, ...]  # equations and remarks
 
     def into(self, target: str) -> set[tuple[str, Role]]:
-        """What feeds a node."""
+        """The inputs of a node."""
         return {(edge.source, edge.role) for edge in self.edges if edge.target == target}
 
 
 class Wiring:
-    """A graph that grows, over the words of a source and a target; each model of `models/` adds its own boxes."""
+    """Builder of a diagram over the words of a source and a target; each model of `models/` adds its boxes."""
 
     def __init__(self, source: Sequence[str], target: Sequence[str]) -> None:
         self.nodes: dict[str, DiagramBox] = {}
@@ -70,23 +69,23 @@ class Wiring:
         self.order = list(self.positions)
 
     def add(self, name: str, kind: BoxKind, text: str, part: DiagramHalf, column: int, row: float) -> None:
-        """Put a node at a column and row."""
+        """Add a node at a column and row."""
         self.nodes[name] = DiagramBox(name, kind, text, part, column, row)
 
     def link(self, source: str, target: str, role: Role) -> None:
-        """Let one node feed another."""
+        """Add an edge."""
         self.edges.append(Edge(source, target, role))
 
     def label(self, part: DiagramHalf, row: float, text: str) -> None:
-        """Write beside a row what it is."""
+        """Label a row."""
         self.row_labels.append((part, row, text))
 
     def column(self, position: int) -> int:
-        """Where a source position is read."""
+        """The column of a source position."""
         return self.order.index(position) + 1
 
     def read_source(self, reverse: bool = False) -> None:
-        """The source words and their vectors, in reading order; the end token stays last."""
+        """Source words and embeddings, in reading order; EOS stays last."""
         if reverse:
             self.order = [*reversed(self.positions[:-1]), self.positions[-1]]
         for position, word in zip(self.positions, self.source, strict=True):
@@ -98,7 +97,7 @@ class Wiring:
         self.label("encoder", 1, "embedding")
 
     def read_target(self) -> None:
-        """The previous target words and their vectors."""
+        """Previous target words and their embeddings."""
         for step, word in zip(self.steps, ["<s>", *self.target[:-1]], strict=True):
             self.add(f"target.{step}", "word", word, "decoder", step, 0)
             self.add(f"embed.target.{step}", "vector", f"E y_{step - 1}", "decoder", step, 1)
@@ -107,7 +106,7 @@ class Wiring:
         self.label("decoder", 1, "embedding")
 
     def encode(self, layers: int, cell: str, letter: str, first_row: int = 2) -> list[str]:
-        """A stack that reads in one direction: the names of its top states."""
+        """A unidirectional stack; returns the names of its top states."""
         below = "embed.source"
         for layer in range(1, layers + 1):
             row = first_row + layer - 1
@@ -119,7 +118,7 @@ class Wiring:
         return [f"{below}.{position}" for position in self.positions]
 
     def encoder_layer(self, layer: int, row: float, letter: str, numbered: bool) -> None:
-        """One layer's states, each fed by the one read before it."""
+        """The states of one recurrent layer."""
         for position in self.positions:
             name = f"encoder.{layer}.{position}"
             text = state_text(letter, position, layer, numbered)
@@ -141,7 +140,7 @@ class Wiring:
             self.link(f"encoder.{layer}.backward.{after}", f"encoder.{layer}.backward.{before}", "recurrent")
 
     def decoder_layer(self, layer: int, row: float, letter: str, numbered: bool) -> None:
-        """One layer's states over the steps, each fed by the one before it."""
+        """The states of one recurrent layer over the steps."""
         for step in self.steps:
             text = state_text(letter, step, layer, numbered)
             self.add(f"decoder.{layer}.{step}", "cell", text, "decoder", step, row)
@@ -149,7 +148,7 @@ class Wiring:
                 self.link(f"decoder.{layer}.{step - 1}", f"decoder.{layer}.{step}", "recurrent")
 
     def attend(self, row: float, score: str, keys: Sequence[str]) -> None:
-        """The attention of every step over all the keys."""
+        """The attention of every step over all keys."""
         for step in self.steps:
             self.add(f"attend.{step}", "attend", score, "decoder", step, row)
             for key in keys:
@@ -164,7 +163,7 @@ class Wiring:
 
 
 def literal(text: str) -> str:
-    """A user's own words, in which an underscore or a caret marks no subscript or superscript."""
+    """Escape user text: underscore and caret are not subscript and superscript."""
     return text.replace("\\", "\\\\").replace("_", "\\_").replace("^", "\\^")
 
 
@@ -190,9 +189,9 @@ def stacked_decoder(wiring: Wiring, layers: int, cell: str, first_row: int) -> N
 
 
 def maxout_decoder(wiring: Wiring, contexts: dict[int, str], previous: bool = False) -> None:
-    """The decoder of Cho and of Bahdanau: state, word and context make the output; its rows are 3 to 5.
+    """The decoder of Cho and Bahdanau, in rows 3 to 5: a maxout output of state, word and context.
 
-    The state is that after the step, or the `previous` one.
+    The output reads the state after the step, or the `previous` one.
     """
     wiring.decoder_layer(1, 3, "s", numbered=False)
     wiring.link("start", "decoder.1.1", "recurrent")
@@ -225,5 +224,5 @@ def score_formula(score: str, query: str, key: str, sharpness: float | None = 1.
 
 
 def sharpness_note(score: str, sharpness: float | None) -> str:
-    """Says that the sharpness of a cosine is learned, if it is."""
+    """A note if the sharpness of the cosine score is learned."""
     return ";  β is learned" if score == "cosine" and sharpness is None else ""

@@ -62,7 +62,7 @@ def test_steps_are_joined_along_the_target_with_the_encoders_own():
 def test_no_attention_no_alignment():
     model = build_model(Seq2SeqSettings(embedding_size=5, hidden_size=6), 10, 10)
     for attention in ({}, None):
-        with pytest.raises(NoAttention, match=r"Seq2Seq has no attention, so it has no alignment: train a model with"):
+        with pytest.raises(NoAttention, match=r"Seq2Seq has no attention and so no alignment: train a model with"):
             model.alignment(attention)
 
 
