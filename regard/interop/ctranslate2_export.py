@@ -1,4 +1,4 @@
-"""`regard export --to ctranslate2`: a Transformer as a folder for CTranslate2, with the tokenizer beside it."""
+"""`regard export --to ctranslate2`: exports a Transformer as a CTranslate2 model folder with its tokenizer."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from regard.storage.folder import CARD
 
 
 def export_ctranslate2(path: Path, out: Path) -> None:
-    """Write a folder that `ctranslate2.Translator` loads, with the tokenizer beside it."""
+    """Write a folder for `ctranslate2.Translator`, with the tokenizer."""
     import_ctranslate2()
     model = read_transformer(path, "ctranslate2")
     folder = model.folder
@@ -27,8 +27,8 @@ def export_ctranslate2(path: Path, out: Path) -> None:
 def _card(path: Path, files: list[str]) -> str:
     return f"""# {path.resolve().name}
 
-A Transformer trained with Regard, written for CTranslate2 by Regard {__version__}. A source sentence is the pieces of
-Regard's tokenizer, `</s>` at its end included.
+A Transformer trained with Regard, exported for CTranslate2 by Regard {__version__}. A source sentence is a list of
+tokens of Regard's tokenizer, with `</s>` at the end.
 
 ```python
 import ctranslate2
@@ -41,6 +41,6 @@ result = ctranslate2.Translator(".").translate_batch([pieces], beam_size=5)[0]
 print(target.decode(numbers[piece] for piece in result.hypotheses[0]))
 ```
 
-Beam search here divides by the length to the power of `length_penalty`, Regard by GNMT's penalty, so that of beams
-of nearly the same score another may win. A sentence may have {MAX_POSITIONS} pieces.
+The length penalty differs: length to the power of `length_penalty` here, GNMT's penalty in Regard. Hypotheses with
+nearly equal scores may be ranked differently. The maximum sentence length is {MAX_POSITIONS} tokens.
 """

@@ -1,7 +1,7 @@
-"""A Transformer as a Marian model of Hugging Face, which `MarianMTModel.from_pretrained` loads.
+"""Exports a Transformer as a Hugging Face Marian model, for `MarianMTModel.from_pretrained`.
 
-Marian is our Transformer with `norm = "post"`; all other options can be said in its form. The tokenizer goes along
-as `source.spm` and `target.spm` if it came as SentencePiece models, and else as a `tokenizer.json`.
+Marian supports every option of our Transformer except `norm = "pre"`. SentencePiece tokenizers are exported as
+`source.spm` and `target.spm`, others as `tokenizer.json`.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def export_huggingface(path: Path, out: Path) -> None:
     model = read_transformer(path, "huggingface")
     if model.settings.norm != "post":
         raise ModelFolderError(
-            f'{path}: was trained with model.norm = "pre", and a Marian model normalises after each sub-layer: '
+            f'{path}: was trained with model.norm = "pre"; Marian models are post-norm: '
             "export it to ctranslate2 or onnx."
         )
     with new_folder(out) as folder:
@@ -110,12 +110,12 @@ def _generation(model: Outgoing) -> dict[str, Any]:
 
 
 def _write_tokenizers(model: Outgoing, folder: Path) -> str:
-    """Write the tokenizer's files; return the lines of Python that load it."""
+    """Write the tokenizer files; return the Python code that loads them."""
     source, target = model.folder.source_tokenizer, model.folder.target_tokenizer
     models = [tokenizer.model for tokenizer in (source, target) if isinstance(tokenizer, SentencePieceTokenizer)]
     if len(models) == 1:
         raise ModelFolderError(
-            "one language has a SentencePiece model and the other has not: no other tool holds both in one folder."
+            "only one language has a SentencePiece model: a Hugging Face folder needs the same tokenizer type for both."
         )
     if models:
         write_bytes(folder / "source.spm", models[0])
@@ -159,7 +159,7 @@ pipeline_tag: translation
 
 # {path.resolve().name}
 
-A Transformer trained with Regard, written in Marian's form by Regard {__version__}.
+A Transformer trained with Regard, exported as a Marian model by Regard {__version__}.
 
 ```python
 from transformers import AutoTokenizer, MarianMTModel
@@ -170,6 +170,7 @@ batch = tokenizer(["…"], return_tensors="pt", padding=True, return_token_type_
 print(target.batch_decode(model.generate(**batch), skip_special_tokens=True))
 ```
 
-Beam search here divides by the length to the power of `length_penalty`, Regard by GNMT's penalty, so that of beams
-of nearly the same score another may win. Text in which a special piece such as `</s>` is spelt out is cut otherwise.
+The length penalty differs: length to the power of `length_penalty` here, GNMT's penalty in Regard. Hypotheses with
+nearly equal scores may be ranked differently. Text that contains a special token such as `</s>` is tokenised
+differently.
 """

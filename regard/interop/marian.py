@@ -1,9 +1,9 @@
-"""A Marian model of Hugging Face (any OPUS-MT model on disk) as a Regard model folder.
+"""Imports a Hugging Face Marian model (any OPUS-MT model on disk) as a Regard model folder.
 
     config.json  model.safetensors  source.spm  target.spm  vocab.json [target_vocab.json]  [generation_config.json]
 
-`transformers` is not needed. Regard's vocabularies begin with `<pad> <unk> <s> </s>`, so the
-rows of the embedding are put into another order, and a row for `<s>`, which Marian does not have, is added.
+`transformers` is not needed. Regard's vocabularies begin with `<pad> <unk> <s> </s>`: the rows of the embedding are
+reordered, and a row for `<s>`, which Marian lacks, is added.
 """
 
 from __future__ import annotations
@@ -41,12 +41,12 @@ from regard.storage.weights import load_tensors, model_tensors, read_tensors, sh
 from regard.training.start import check_out
 
 ACTIVATIONS = {"swish": "silu", "silu": "silu", "relu": "relu", "gelu": "gelu"}
-NEVER = -1e4  # the output bias of a word that is never said
+NEVER = -1e4  # output bias of a token that is never produced
 DOWNLOAD = "download the folder again"
 
 
 class MarianConfig(BaseModel):
-    """The keys of config.json that change the model, with the defaults of `transformers`."""
+    """The keys of config.json that affect the model, with the defaults of `transformers`."""
 
     model_config = ConfigDict(frozen=True, extra="ignore", protected_namespaces=())
 
@@ -77,26 +77,26 @@ class MarianConfig(BaseModel):
 
 @dataclass(frozen=True)
 class Vocabulary:
-    """Marian's ids in Regard's order; None for a piece that Marian lacks."""
+    """Marian's ids in Regard's order; None for a token that Marian lacks."""
 
     pieces: list[str]
     rows: list[int | None]
 
     @property
     def size(self) -> int:
-        """The number of pieces that Marian has."""
+        """Size of Marian's vocabulary."""
         return len({row for row in self.rows if row is not None})
 
     @property
     def adds_start(self) -> bool:
-        """Whether <s> is no piece of Marian's, or one that has another place already."""
+        """Whether a row for <s> is added: Marian lacks the token, or uses it for another special token."""
         return self.size < len(self.rows)
 
 
 def import_marian(folder: Path, out: Path, *, overwrite: bool = False) -> int:
-    """Read a Marian folder, check it and write it as a Regard folder; return the number of its weights."""
+    """Import a Marian folder as a Regard folder; return the number of parameters."""
     if out.resolve() == folder.resolve():
-        raise ConfigError(f"{out}: is the folder that is imported: choose another --out.")
+        raise ConfigError(f"{out}: is the imported folder itself: choose another --out.")
     check_out(out, overwrite)
     config = _read_config(folder)
     settings = _settings(config, folder)
@@ -146,7 +146,7 @@ def _read_config(folder: Path) -> MarianConfig:
 
 
 def _settings(config: MarianConfig, folder: Path) -> TransformerSettings:
-    """The Transformer that the model is, or a line about what Regard's does not have."""
+    """The settings of the Transformer; raises if Regard does not support an option of the model."""
     file = folder / "config.json"
 
     def refuse(key: str, why: str) -> ModelFolderError:
@@ -154,9 +154,9 @@ def _settings(config: MarianConfig, folder: Path) -> TransformerSettings:
 
     for key in ("normalize_before", "normalize_embedding", "add_final_layer_norm"):
         if getattr(config, key):
-            raise refuse(key, "a Marian model normalises after each sub-layer and nowhere else")
+            raise refuse(key, "Marian models are post-norm without a final norm")
     if not config.static_position_embeddings:
-        raise refuse("static_position_embeddings", "Regard has positions of sines and cosines, and no learned ones")
+        raise refuse("static_position_embeddings", "Regard has sinusoidal, not learned, position encodings")
     if config.activation_function not in ACTIVATIONS:
         raise refuse("activation_function", f"Regard has {', '.join(sorted(ACTIVATIONS))}")
     for ours, theirs in (
@@ -194,7 +194,7 @@ def _recipe(
     settings: TransformerSettings,
     tokenizers: tuple[SentencePieceTokenizer, SentencePieceTokenizer],
 ) -> Recipe:
-    """A recipe that translates with the model's beam, and says how to fine-tune it."""
+    """A recipe with the model's beam size and settings for fine-tuning."""
     return Recipe(
         description=f"Marian model {folder.resolve().name}, imported",
         paper="Junczys-Dowmunt et al. 2018; Tiedemann and Thottingal 2020",
@@ -227,12 +227,12 @@ def _vocabulary(file: Path, config: MarianConfig, size: int) -> Vocabulary:
     ids = read_json(file, TOKENIZER_BYTES)
     if sorted(ids.values(), key=str) != sorted(range(size), key=str):
         raise ModelFolderError(
-            f"{file}: numbers {len(ids)} pieces, and the model has the ids 0 to {size - 1}: "
-            f"vocabulary and model do not belong together; {DOWNLOAD}."
+            f"{file}: has {len(ids)} tokens, but the model has the ids 0 to {size - 1}: "
+            f"vocabulary and model do not match; {DOWNLOAD}."
         )
     names = {number: piece for piece, number in ids.items()}
     if "<unk>" not in ids:
-        raise ModelFolderError(f"{file}: has no piece <unk>: {DOWNLOAD}.")
+        raise ModelFolderError(f"{file}: has no token <unk>: {DOWNLOAD}.")
     for key in ("pad_token_id", "eos_token_id", "decoder_start_token_id"):
         if getattr(config, key) not in names:
             raise ModelFolderError(
@@ -245,8 +245,7 @@ def _vocabulary(file: Path, config: MarianConfig, size: int) -> Vocabulary:
     taken = [names[number] for number in rest if names[number] in SPECIAL_PIECES]
     if len({pad, ids["<unk>"], eos}) < 3 or taken:
         raise ModelFolderError(
-            f"{file}: <pad>, </s> and <unk> are not the pieces that config.json names for padding, end and unknown: "
-            f"{DOWNLOAD}."
+            f"{file}: <pad>, </s> and <unk> differ from the padding, end and unknown tokens of config.json: {DOWNLOAD}."
         )
     return Vocabulary([*SPECIAL_PIECES, *(names[number] for number in rest)], [*special, *rest])
 
@@ -272,8 +271,8 @@ def _read_weights(folder: Path) -> dict[str, Tensor]:
             f"from transformers import MarianMTModel as M; M.from_pretrained('{folder}').save_pretrained('{folder}')"
         )
         raise ModelFolderError(
-            f"{folder / 'pytorch_model.bin'}: is a pickle, which may run any code when it is read, so Regard does not "
-            f'read it: if you trust it, write model.safetensors with: python -c "{convert}"'
+            f"{folder / 'pytorch_model.bin'}: is a pickle, which can run arbitrary code, so Regard does not read it: "
+            f'if you trust it, write model.safetensors with: python -c "{convert}"'
         )
     return read_tensors(_needed(folder, "model.safetensors"))
 
@@ -281,7 +280,7 @@ def _read_weights(folder: Path) -> dict[str, Tensor]:
 def _tensors(
     given: Mapping[str, Tensor], like: Mapping[str, Tensor], source: Vocabulary, target: Vocabulary, where: str
 ) -> dict[str, Tensor]:
-    """The weights under Regard's names; `like` has the shapes that they must have."""
+    """The weights under Regard's names; `like` has the expected shapes."""
 
     def get(shape: Sequence[int], *names: str) -> Tensor:
         name = next((name for name in names if name in given), None)
@@ -290,7 +289,7 @@ def _tensors(
         if tuple(given[name].shape) != tuple(shape):
             raise ModelFolderError(
                 f"{where}: the tensor {name} has the shape {tuple(given[name].shape)}, but config.json and the "
-                f"vocabulary make it {tuple(shape)}: the files do not belong together; {DOWNLOAD}."
+                f"vocabulary require {tuple(shape)}: the files do not match; {DOWNLOAD}."
             )
         return given[name].float()
 
@@ -319,7 +318,7 @@ def _layers(tensors: Mapping[str, Tensor], side: str) -> int:
 
 
 def _reorder(tensor: Tensor, vocabulary: Vocabulary) -> Tensor:
-    """The rows in Regard's order, zeros for a piece that Marian lacks."""
+    """The rows in Regard's order, zeros for a token that Marian lacks."""
     rows = tensor[[row or 0 for row in vocabulary.rows]]
     for place, row in enumerate(vocabulary.rows):
         if row is None:
@@ -328,7 +327,7 @@ def _reorder(tensor: Tensor, vocabulary: Vocabulary) -> Tensor:
 
 
 def _check_positions(given: Mapping[str, Tensor], where: str) -> None:
-    """Positions are computed; a file that stores others was trained with others."""
+    """Raise if stored position encodings differ from the computed ones."""
     for name in POSITIONS:
         if name in given and given[name].dim() == 2:
             length, size = given[name].shape
@@ -343,8 +342,8 @@ def _card(folder: Path, out: Path, parameters: int) -> str:
     lines = [
         "---\nlibrary_name: regard\npipeline_tag: translation\n---\n",
         f"# {out.resolve().name}\n",
-        f"The Marian model {folder.resolve().name}, imported from Hugging Face's form by Regard {__version__}: "
-        f"{parameters:,} parameters. Its licence and origin are those of that model.\n",
+        f"The Hugging Face Marian model {folder.resolve().name}, imported by Regard {__version__}: "
+        f"{parameters:,} parameters. The licence of the original model applies.\n",
         f'```python\nimport regard\n\nprint(regard.load("{out.resolve().name}").translate("…"))\n```\n',
     ]
     return "\n".join(lines)

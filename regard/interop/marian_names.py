@@ -1,4 +1,4 @@
-"""How the tensors of a Hugging Face Marian model are called, beside Regard's names."""
+"""Tensor names of Hugging Face Marian models and of Regard."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ OUTPUT = "lm_head.weight"
 OUTPUT_BIAS = "final_logits_bias"
 POSITIONS = ("model.encoder.embed_positions.weight", "model.decoder.embed_positions.weight")
 
-# in a layer: Regard's name, and the names of what it holds one below the other
+# in a layer: Regard's name, and Marian's names of its parts, stacked by rows
 PARTS = {
     "self_attention": ("self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj"),
     "self_attention.output": ("self_attn.out_proj",),
@@ -26,7 +26,7 @@ PARTS = {
 
 
 def layer_names(encoder_layers: int, decoder_layers: int) -> Iterator[tuple[str, tuple[str, ...]]]:
-    """Regard's name of each tensor in the layers, and Marian's names of its parts."""
+    """Regard's name of each layer tensor, and Marian's names of its parts."""
     for side, layers in (("encoder", encoder_layers), ("decoder", decoder_layers)):
         for layer in range(layers):
             for ours, theirs in PARTS.items():

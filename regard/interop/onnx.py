@@ -1,11 +1,11 @@
-"""A Transformer as two ONNX graphs, for any runtime that reads ONNX: the encoder, and one step of the decoder.
+"""Exports a Transformer as two ONNX graphs: the encoder, and one step of the decoder.
 
     encoder.onnx    source (B, S) int64, source_mask (B, S) bool        -> memory (2·layers, B, H, S, K)
     decoder.onnx    token (B,) int64, memory, source_mask, past (2·layers, B, H, T, K)
                                 -> logits (B, V), present (2·layers, B, H, T+1, K), attention (B, layers, H, S)
 
-`memory` and `past` hold the keys and values of each decoder layer, keys before values; `past` begins with T = 0, and
-`present` is the `past` of the next step. A beam search repeats the rows of `memory`, and selects those of `present`.
+`memory` and `past` hold the keys and values of each decoder layer, keys first; `past` starts with T = 0, and `present`
+is the `past` of the next step. For beam search, repeat the rows of `memory` and select rows of `present`.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def export_onnx(path: Path, out: Path) -> None:
         raise ConfigError("onnx is not installed: pip install 'regard[interop]'.") from None
     model = read_transformer(path, "onnx")
     if sum(tensor.numel() * 4 for tensor in model.tensors.values()) >= MAX_BYTES:
-        raise ModelFolderError(f"{path}: its weights exceed the 2 GB that an ONNX file can hold: use ctranslate2.")
+        raise ModelFolderError(f"{path}: the weights exceed the 2 GB limit of an ONNX file: use ctranslate2.")
     with new_folder(out) as folder:
         for name, graph in (("encoder", _encoder(model, onnx)), ("decoder", _decoder(model, onnx))):
             onnx.checker.check_model(graph)
@@ -49,7 +49,7 @@ def export_onnx(path: Path, out: Path) -> None:
 
 
 class Graph:
-    """Nodes in the order in which they are computed; a value is its name."""
+    """Builder of an ONNX graph, in order of computation; values are names."""
 
     def __init__(self, model: Outgoing, onnx: Any) -> None:
         self.onnx = onnx
@@ -59,19 +59,19 @@ class Graph:
         self.constants: dict[str, Any] = {}
 
     def op(self, kind: str, *inputs: str, name: str | None = None, **attributes: int | float | list[int]) -> str:
-        """The result of one operation."""
+        """Add an operation; returns its output."""
         result = name or f"{kind}_{len(self.nodes)}"
         self.nodes.append(self.onnx.helper.make_node(kind, list(inputs), [result], **attributes))
         return result
 
     def constant(self, name: str, value: Any) -> str:
-        """A value that is part of the graph."""
+        """Add a constant."""
         if name not in self.constants:
             self.constants[name] = self.onnx.numpy_helper.from_array(np.array(value, order="C"), name)
         return name
 
     def numbers(self, *values: int) -> str:
-        """Whole numbers, for shapes and places."""
+        """Integers, for shapes and indices."""
         return self.constant("numbers_" + "_".join(map(str, values)), np.array(values, dtype=np.int64))
 
     def tensor(self, name: str, rows: slice = slice(None), *, transposed: bool = False) -> str:
@@ -81,7 +81,7 @@ class Graph:
         return self.constant(name + part, value.T if transposed else value)
 
     def finish(self, name: str, inputs: dict[str, tuple[int, list[Any]]], outputs: dict[str, list[Any]]) -> Any:
-        """The model of these inputs (type and shape) and outputs (shape, of floats)."""
+        """The ONNX model with these inputs (type and shape) and float outputs (shape)."""
         helper, proto = self.onnx.helper, self.onnx.TensorProto
         graph = helper.make_graph(
             self.nodes,
@@ -106,7 +106,7 @@ class Graph:
         return self.op("LayerNormalization", inputs, weight, bias, epsilon=1e-5, axis=-1)
 
     def read(self, ids: str, side: str, first: str, end: str) -> str:
-        """√d E(word) + PE(position), (B, T, D), of ids (B, T) at the positions from `first` to `end`."""
+        """√d E(word) + PE(position), (B, T, D), of ids (B, T) at positions `first` to `end`."""
         settings = self.settings
         words = self.op("Gather", self.tensor(f"embeddings.{side}.weight"), ids)
         if settings.scale_embeddings:
@@ -124,7 +124,7 @@ class Graph:
         return self.op("Transpose", split, perm=[0, 2, 1, 3])
 
     def weights(self, query: str, keys: str, allowed: str | None) -> str:
-        """softmax(q kᵀ / √K), (B, H, T, S), where it is allowed (B, 1, 1, S)."""
+        """softmax(q kᵀ / √K), (B, H, T, S), with the mask `allowed` (B, 1, 1, S)."""
         scale = np.array(1 / math.sqrt(self.settings.hidden_size // self.settings.heads), dtype=np.float32)
         scores = self.op("MatMul", query, self.op("Transpose", keys, perm=[0, 1, 3, 2]))
         scores = self.op("Mul", scores, self.constant("head_scale", scale))
@@ -140,11 +140,11 @@ class Graph:
         return self.linear(joined, f"{name}.output")
 
     def before(self, inputs: str, norm: str) -> str:
-        """What a sub-layer reads."""
+        """Input of a sub-layer: normalised if pre-norm."""
         return self.norm(inputs, norm) if self.settings.norm == "pre" else inputs
 
     def after(self, inputs: str, outputs: str, norm: str) -> str:
-        """The residual connection around a sub-layer."""
+        """Residual connection, normalised if post-norm."""
         total = self.op("Add", inputs, outputs)
         return total if self.settings.norm == "pre" else self.norm(total, norm)
 
@@ -166,7 +166,7 @@ class Graph:
         return self.op("Mul", self.op("Mul", inputs, share), half)
 
     def final(self, outputs: str, side: str) -> str:
-        """The norm after the last layer, where there is one."""
+        """The final norm, if pre-norm."""
         return self.norm(outputs, f"{side}_norm") if self.settings.norm == "pre" else outputs
 
 
@@ -247,7 +247,7 @@ def _decoder(model: Outgoing, onnx: Any) -> Any:
 
 
 def _pick(graph: Graph, name: str, place: int) -> str:
-    """One of the keys or values that are stacked in `memory` or `past`."""
+    """One slice of the keys and values stacked in `memory` or `past`."""
     where = graph.constant(f"place_{place}", np.array(place, dtype=np.int64))
     return graph.op("Gather", name, where, axis=0)
 
@@ -262,9 +262,9 @@ def _card(path: Path, model: Outgoing) -> str:
     files = list(model.tokenizer_files())
     return f"""# {path.resolve().name}
 
-A Transformer trained with Regard, written as ONNX graphs by Regard {__version__}: `encoder.onnx`, run once a sentence,
-and `decoder.onnx`, run once a word. Token ids begin with `<pad> <unk> <s> </s>`, 0 to 3; a sentence ends with 3 and may
-have {MAX_POSITIONS} pieces. Decoding begins with the token 2, and 0 and 2 are never said.
+A Transformer trained with Regard, exported as ONNX graphs by Regard {__version__}: run `encoder.onnx` once per
+sentence and `decoder.onnx` once per token. The ids 0 to 3 are `<pad> <unk> <s> </s>`. A sentence ends with 3 and has at
+most {MAX_POSITIONS} tokens. Decoding starts with 2; 0 and 2 are never produced.
 
 ```python
 import numpy as np

@@ -1,4 +1,4 @@
-"""What every export of a Transformer starts from and ends with: its folder and weights, and a new folder."""
+"""Common parts of Transformer exports: read the model folder and its weights, write a new folder."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ EMBEDDINGS = ("embeddings.source.weight", "embeddings.target.weight", "embedding
 
 @dataclass(frozen=True)
 class Outgoing:
-    """A Transformer that leaves; tied weights are there under each of their names."""
+    """A Transformer to export; tied weights appear under each name."""
 
     folder: Folder
     weights: TransformerWeights
 
     @property
     def settings(self) -> TransformerSettings:
-        """Sizes and options."""
+        """Model settings."""
         return self.weights.settings
 
     @property
@@ -39,44 +39,44 @@ class Outgoing:
 
     @property
     def joint(self) -> bool:
-        """Whether both languages have one tokenizer."""
+        """Whether both languages share a tokenizer."""
         return self.folder.source_tokenizer == self.folder.target_tokenizer
 
     def tokenizer_files(self) -> dict[str, str]:
-        """Regard's own tokenizer files by their names."""
+        """Regard's tokenizer files by name."""
         if self.joint:
             return {JOINT: self.folder.source_tokenizer.to_json()}
         return {SOURCE: self.folder.source_tokenizer.to_json(), TARGET: self.folder.target_tokenizer.to_json()}
 
 
-def read_transformer(path: Path, door: str) -> Outgoing:
-    """The Transformer of a model folder, or a line that says why it cannot go through this door."""
+def read_transformer(path: Path, target_format: str) -> Outgoing:
+    """The Transformer of a model folder; raises for other models."""
     folder = read_folder(path)
     weights = None if folder.model_class is not None else folder.model().transformer_weights()
     if weights is None:
         kind = folder.model_class or folder.recipe.model.kind
         raise ModelFolderError(
-            f"{path}: holds a {kind} model, and {door} takes Transformers alone: export its word vectors with "
+            f"{path}: is a {kind} model, but {target_format} supports Transformers only: export its embeddings with "
             "--to word2vec, or train a Transformer."
         )
     return Outgoing(folder, weights)
 
 
 def start_id(settings: TransformerSettings) -> int:
-    """The id that decoding begins with."""
+    """The id of the first decoder input."""
     return PAD if settings.start_token == "pad" else BOS
 
 
 def pieces(tokenizer: Tokenizer) -> list[str]:
-    """The pieces by their ids."""
+    """The tokens by id."""
     return [tokenizer.piece(number) for number in range(tokenizer.size)]
 
 
 def with_positions_in_halves(tensors: Mapping[str, Tensor], size: int) -> dict[str, Tensor]:
-    """The weights of the same function with the sines first, from those with sines and cosines taking turns.
+    """Convert weights from interleaved position encodings to sines first, without changing the function.
 
-    Positions are added to word vectors, so the order of their numbers is the order of the numbers between layers;
-    what reads or writes these is put into the new order.
+    Position encodings are added to embeddings, so their layout is that of all hidden states; the rows and columns of
+    weights that read or write hidden states are permuted.
     """
     order = torch.cat([torch.arange(0, size, 2), torch.arange(1, size, 2)])
     reads = ("attention.weight", "inner.weight", *EMBEDDINGS)

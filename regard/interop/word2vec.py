@@ -1,4 +1,4 @@
-"""The word vectors of any of our models in word2vec's text form."""
+"""Exports the embeddings of any model in word2vec's text format."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from regard.inference.folder import read_folder
 
 
 def export_word2vec(path: Path, out: Path, side: Literal["source", "target"] = "source") -> int:
-    """Write the vectors of the pieces that are whole words; return how many they are."""
+    """Write the embeddings of all whole-word tokens; return their number."""
     folder = read_folder(path)
     if folder.model_class is not None:
         raise ModelFolderError(
-            f"{path}: holds a model of the class {folder.model_class}, whose vectors only you know: "
+            f"{path}: is a custom model ({folder.model_class}) with unknown embeddings: "
             "call regard.data.text.vectors.write_vectors with its matrix."
         )
     if out.exists():
-        raise ModelFolderError(f"{out}: is there already: choose another --out.")
+        raise ModelFolderError(f"{out}: already exists: choose another --out.")
     matrix = folder.model().get_parameter(f"embeddings.{side}.weight").detach().numpy()
     tokenizer = folder.source_tokenizer if side == "source" else folder.target_tokenizer
-    out = Path(os.path.realpath(out))  # a symbolic link stays one
+    out = Path(os.path.realpath(out))  # write through a symbolic link
     part = out.with_name(f".{out.name}.part")
     try:
         count = write_vectors(part, tokenizer, matrix)

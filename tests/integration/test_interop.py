@@ -189,9 +189,9 @@ def test_what_cannot_go_out_is_one_line(
     regard.train(recipe("bahdanau", updates=1), train=PAIRS[:20], out=tmp_path / "recurrent", progress=False)
     paper = translators["paper"][0]
     cases = [
-        (tmp_path / "recurrent", "huggingface", tmp_path / "x", "huggingface takes Transformers alone"),
-        (tmp_path / "recurrent", "ctranslate2", tmp_path / "x", "ctranslate2 takes Transformers alone"),
-        (tmp_path / "recurrent", "onnx", tmp_path / "x", "onnx takes Transformers alone"),
+        (tmp_path / "recurrent", "huggingface", tmp_path / "x", "huggingface supports Transformers only"),
+        (tmp_path / "recurrent", "ctranslate2", tmp_path / "x", "ctranslate2 supports Transformers only"),
+        (tmp_path / "recurrent", "onnx", tmp_path / "x", "onnx supports Transformers only"),
         (translators["pre"][0], "huggingface", tmp_path / "x", "export it to ctranslate2 or onnx"),
         (paper, "onxx", tmp_path / "x", "did you mean 'onnx'"),
         (paper, "huggingface", tmp_path / "recurrent", "is there already"),
