@@ -1,8 +1,8 @@
-"""Search: from a model and source sentences to the translations it prefers, blind to the architecture.
+"""Decoding: greedy search, beam search and sampling with any model.
 
-    search(model, source, source_mask, settings) -> for each sentence its hypotheses, best first
+    search(model, source, source_mask, settings) -> the n-best list of each sentence
 
-`settings.sample` draws them, a beam of 1 is greedy, any other is beam search.
+`settings.sample` selects sampling, a beam of 1 greedy search, a larger one beam search.
 """
 
 from __future__ import annotations
@@ -48,14 +48,14 @@ def search(
     shortlist: Shortlist | None = None,
     weights: Weights | None = None,
 ) -> list[list[Hypothesis]]:
-    """Translate source (B, S): for each sentence its hypotheses, never none, best first (draws: as drawn).
+    """Translate source (B, S): the n-best list of each sentence, never empty (samples: in order).
 
-    `prefix` (B, P), padded with `pad`, forces how each translation begins. `attention` and `candidates` record the
-    weights and the likeliest tokens of each step. `indices` number the sentences for sampling. With `unk`, what
-    each token attended to is noted for the replacement of unknown words, where the model has attention. `tree` notes
-    what a beam search of one sentence keeps, drops and finishes. With a `shortlist`, only its pieces are scored, and
-    probabilities are those among them. `weights` are what the model multiplies with (default: packed for this search).
-    The model should be in evaluation mode; PAD and BOS are never produced; log-probabilities are its own.
+    `prefix` (B, P), padded with `pad`, is the target prefix. `attention` and `candidates` record the weights and the
+    most probable tokens of each step. `indices` seed the samples of each sentence. With `unk`, the most attended source
+    position of each token is recorded for <unk> replacement. `tree` records the beam search of one sentence. With a
+    `shortlist`, the softmax is over its tokens only. `weights` are packed or int8 weights (default: packed for this
+    search). The model must be in evaluation mode. PAD and BOS are never produced. Log-probabilities are the model's,
+    before constraints and temperature.
     """
     if source.size(0) == 0:
         return []

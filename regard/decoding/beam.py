@@ -1,18 +1,18 @@
-"""Beam search, batched over sentences and blind to the architecture.
+"""Beam search, batched over sentences, for any model.
 
-At each step every live hypothesis of a sentence proposes its likeliest continuations. Among all of them
+At each step every live hypothesis of a sentence proposes its most probable continuations. Among all of them
 
-* those that end, and rank among the `beam` best, are finished: GNMT's score puts them in order;
-* the `beam` best that do not end live on.
+* those with EOS among the `beam` best are finished and ranked by GNMT's score;
+* the `beam` best without EOS stay live.
 
 A sentence is done when one of these holds:
 
 * `beam` hypotheses have finished;
-* no live one can still enter the n best that finished. Its log-probability L can only fall, lp only rises
-  with the length and the coverage penalty is never positive, so L / lp(greatest length) is its upper bound;
-* the greatest length is reached. Live hypotheses then fill up the n best, marked as not finished.
+* no live hypothesis can still enter the n-best list. L / lp(maximum length) is its upper bound: the log-probability L
+  only falls, lp only rises with the length, and the coverage penalty is never positive;
+* the maximum length is reached. Live hypotheses then fill the n-best list, marked as not finished.
 
-Equal scores: the hypothesis that ranked higher before comes first. With a beam of 1 this is greedy search.
+Ties keep the previous order. A beam of 1 is greedy search.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from regard.decoding.tree import BeamTree, NodeState
 class Ranked:
     """The best continuations of each sentence, best first, (B, C) each."""
 
-    parent: Tensor  # rows of this step
+    parent: Tensor  # row in this step
     token: Tensor
     log_probability: Tensor  # of the token
     total: Tensor  # of the hypothesis
@@ -54,22 +54,22 @@ class Pool:
         self.endings: list[list[Ending]] = [[] for _ in range(sentences)]
 
     def add(self, sentence: int, ending: Ending) -> None:
-        """Put a hypothesis in its place: finished ones first, then by score, then by time."""
+        """Insert a hypothesis: finished ones first, then by score, then by time."""
         insort(self.endings[sentence], ending, key=lambda end: (not end.finished, -end.score))
 
     def counts(self, sentences: Sequence[int]) -> list[int]:
-        """How many have finished."""
+        """Number of finished hypotheses."""
         return [len(self.endings[sentence]) for sentence in sentences]
 
     def thresholds(self, sentences: Sequence[int]) -> list[float]:
-        """The score that a further hypothesis must beat to be returned."""
+        """The score to beat for a place in the n-best list."""
         nth = self.n_best - 1
         kept = (self.endings[sentence] for sentence in sentences)
         return [ends[nth].score if len(ends) > nth else -torch.inf for ends in kept]
 
 
 def beam_search(decoding: Decoding) -> list[list[Hypothesis]]:
-    """The n best hypotheses of each sentence, best first."""
+    """The n-best list of each sentence."""
     settings, eos = decoding.request.settings, decoding.request.eos
     pool = Pool(decoding.memory.sentences, settings.n_best)
     total = torch.zeros(decoding.memory.sentences, 1, device=decoding.token.device)  # (B, R) log-probabilities
@@ -79,7 +79,7 @@ def beam_search(decoding: Decoding) -> list[list[Hypothesis]]:
         ends = ranked.token == eos
         leading = torch.arange(ends.size(1), device=ends.device) < settings.beam
         _finish(pool, decoding, ranked, ends & leading & ~done.unsqueeze(1), finished=True)
-        order = ends.long().argsort(dim=-1, stable=True)[:, : settings.beam]  # what does not end comes first
+        order = ends.long().argsort(dim=-1, stable=True)[:, : settings.beam]  # continuations without EOS first
         live = _survivors(ranked, ends, order)
         if decoding.request.tree is not None:
             _note(decoding.request.tree, decoding, ranked, ends[0], order[0])
@@ -92,14 +92,14 @@ def beam_search(decoding: Decoding) -> list[list[Hypothesis]]:
         if stay is not None:
             total, done = total.index_select(0, stay), done.index_select(0, stay)
     found = decoding.hypotheses([ends[: settings.n_best] for ends in pool.endings])
-    # scores are now sums in double precision, which may order near ties anew
+    # scores are now summed in float64, which may reorder near ties
     return [sorted(hypotheses, key=lambda each: (not each.finished, -each.score)) for hypotheses in found]
 
 
 def rank(scores: Tensor, total: Tensor, beam: int) -> Ranked:
-    """The 2 · beam best continuations of hypotheses with log-probabilities `total` (B, R), by those of tokens (N, V).
+    """The 2 · beam best continuations of hypotheses with log-probabilities `total` (B, R), given `scores` (N, V).
 
-    A row has one way to end, so `beam + 1` of each row are enough to find `beam` that go on.
+    Only one token of a row is EOS, so its best `beam + 1` tokens contain `beam` without EOS.
     """
     sentences, rows = total.shape
     log_probability, token = best(scores, min(beam + 1, scores.size(1)))  # (N, W)
@@ -117,14 +117,14 @@ def rank(scores: Tensor, total: Tensor, beam: int) -> Ranked:
 
 
 def _survivors(ranked: Ranked, ends: Tensor, order: Tensor) -> Ranked:
-    """Those at the places `order` (B, beam); one among them that ends is a row that is dead (total -inf)."""
+    """The continuations `order` (B, beam); those with EOS become dead rows (total -inf)."""
     live = ranked.pick(order)
     dead = ends.gather(1, order)
     return Ranked(live.parent, live.token, live.log_probability, live.total.masked_fill(dead, -torch.inf))
 
 
 def _note(tree: BeamTree, decoding: Decoding, ranked: Ranked, ends: Tensor, order: Tensor) -> None:
-    """Let the tree of the one sentence grow by what became of each of its continuations (C,)."""
+    """Add the continuations (C,) of the one sentence to its tree: kept, pruned or finished."""
     settings = decoding.request.settings
     living = set(order.tolist())
     state: list[NodeState] = []
@@ -136,14 +136,14 @@ def _note(tree: BeamTree, decoding: Decoding, ranked: Ranked, ends: Tensor, orde
 
 
 def _missing(pool: Pool, decoding: Decoding, live: Ranked) -> Tensor:
-    """As many of the live ones (B, R) as there are finished ones missing to n."""
+    """Mask (B, R) of the live hypotheses needed to fill the n-best list."""
     counts = torch.tensor(pool.counts(decoding.sentence.tolist()), device=live.token.device)
     place = torch.arange(live.token.size(1), device=live.token.device)
     return place < (pool.n_best - counts).unsqueeze(1)
 
 
 def _finish(pool: Pool, decoding: Decoding, ranked: Ranked, which: Tensor, *, finished: bool) -> None:
-    """Put the continuations `which` (B, C) into the pool, unless they are impossible."""
+    """Add the continuations `which` (B, C) to the pool, except those of probability 0."""
     sentence, place = (which & ranked.total.isfinite()).nonzero(as_tuple=True)
     if sentence.numel() == 0:
         return
@@ -167,7 +167,7 @@ def _finish(pool: Pool, decoding: Decoding, ranked: Ranked, which: Tensor, *, fi
 
 
 def _decided(pool: Pool, decoding: Decoding, best_live: Tensor) -> Tensor:
-    """Which sentences (B,) need no further step."""
+    """Mask (B,) of the sentences that need no further step."""
     settings = decoding.request.settings
     sentences = decoding.sentence.tolist()
     counts = torch.tensor(pool.counts(sentences), device=best_live.device)

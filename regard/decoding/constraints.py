@@ -1,7 +1,7 @@
-"""What a translation must or must not contain: length bounds, a forced beginning, no n-gram twice.
+"""Constraints on a translation: length bounds, target prefix, n-gram blocking.
 
-Each constraint sets the logits of forbidden tokens to minus infinity. The log-probabilities are normalised before,
-so they stay the model's own.
+Each constraint sets the logits of forbidden tokens to minus infinity. Log-probabilities are normalised before, so they
+stay those of the model.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ from torch import Tensor
 
 from regard.config.settings import SearchSettings
 
-LEAST_LOGIT = -1e9  # of an end that a model holds for impossible but that is the only way out
+LEAST_LOGIT = -1e9  # floor for EOS when everything else is forbidden, and for a forced token
 
 
 @dataclass(frozen=True)
 class Limits:
-    """The bounds of each sentence, (B,) each, in tokens with EOS; and its forced beginning (B, P), padded."""
+    """Length bounds (B,) in tokens with EOS, and the padded target prefix (B, P)."""
 
     least: Tensor
     greatest: Tensor
@@ -36,7 +36,7 @@ class Limits:
 
 
 def limits_of(lengths: Tensor, settings: SearchSettings, prefix: Tensor | None, pad: int) -> Limits:
-    """Bounds by the source's lengths (B,), EOS counted on both; a forced beginning never uses them up."""
+    """Bounds from the source lengths (B,), both with EOS; the maximum leaves room after the target prefix."""
     if prefix is None:
         prefix = lengths.new_zeros(lengths.size(0), 0)
     prefix_lengths = (prefix != pad).sum(-1)
@@ -49,9 +49,9 @@ def limits_of(lengths: Tensor, settings: SearchSettings, prefix: Tensor | None, 
 def constrain(
     logits: Tensor, step: int, limits: Limits, history: Tensor | None, ngram: int, never: list[int], eos: int
 ) -> None:
-    """Forbid tokens in `logits` (N, V), in place; `history` (N, step) is what the rows have said so far."""
+    """Forbid tokens in `logits` (N, V), in place; `history` (N, step) are the tokens of each row so far."""
     end = logits[:, eos].clone()
-    rows = logits.size(0) // limits.least.size(0)  # of a sentence
+    rows = logits.size(0) // limits.least.size(0)  # per sentence
     forced = _forced(logits, step, limits, rows) if step < limits.prefix.size(1) else None
     logits[:, never] = -torch.inf
     short = (limits.least > step + 1).repeat_interleave(rows)
@@ -60,7 +60,7 @@ def constrain(
         logits[short, eos] = -torch.inf
     if ngram and history is not None:
         forbid_repetition(logits, history, ngram)
-    if may_be_stuck:  # a row where nothing is left may end
+    if may_be_stuck:  # allow EOS where every token is forbidden
         stuck = logits.amax(-1) == -torch.inf
         logits[stuck, eos] = end[stuck].clamp(min=LEAST_LOGIT)
     if forced is not None:
@@ -69,7 +69,7 @@ def constrain(
 
 
 def forbid_repetition(logits: Tensor, history: Tensor, ngram: int) -> None:
-    """Forbid, in place, the tokens that would make an n-gram of `history` (N, T) come twice."""
+    """Forbid, in place, the tokens that would repeat an n-gram of `history` (N, T)."""
     if history.size(1) < ngram:
         return
     windows = history.unfold(1, ngram, 1)  # (N, T - n + 1, n)
@@ -80,7 +80,7 @@ def forbid_repetition(logits: Tensor, history: Tensor, ngram: int) -> None:
 
 
 def _forced(logits: Tensor, step: int, limits: Limits, rows: int) -> tuple[Tensor, Tensor]:
-    """Which rows (N,) have their token given, and their logits (M, V) with that token alone."""
+    """Mask (N,) of the rows within the target prefix, and their logits (M, V) with only the prefix token allowed."""
     row = (limits.prefix_lengths > step).repeat_interleave(rows)
     token = limits.prefix[:, step].repeat_interleave(rows)[row].unsqueeze(1)
     kept = logits[row].gather(1, token).clamp(min=LEAST_LOGIT)

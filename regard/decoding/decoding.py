@@ -1,4 +1,4 @@
-"""The part that every search shares: run the model one step for the sentences that are not done yet."""
+"""The step loop shared by every search: run the model one step for the sentences that are not done."""
 
 from __future__ import annotations
 
@@ -21,31 +21,31 @@ from regard.nn.attention.intervention import Intervention
 from regard.nn.attention.memory import Memory
 from regard.nn.attention.trace import Attention
 
-SHRINK_SHARE = 8  # sentences that are done leave when they are one in so many: leaving copies the memory
+SHRINK_SHARE = 8  # done sentences are removed once they are 1/8 of the batch, since removal copies the memory
 
 
 @dataclass(frozen=True)
 class Request:
-    """What is asked of a search, besides the sentences."""
+    """Options of a search."""
 
     settings: SearchSettings
     bos: int = BOS
     eos: int = EOS
     pad: int = PAD
-    unk: int | None = None  # None: do not record what an unknown word was looking at
+    unk: int | None = None  # None: do not record the source position attended to by each <unk>
     prefix: Tensor | None = None  # (B, P), padded
     attention: bool = False
     candidates: int = 0
     intervention: Intervention | None = None
-    indices: Sequence[int] = ()  # numbers of the sentences, which sampling's draws follow from
-    tree: BeamTree | None = None  # let it grow with the beam of the one sentence
-    columns: Tensor | None = None  # (C,) the only pieces to score, rising, the special ones first
+    indices: Sequence[int] = ()  # sentence numbers, which seed sampling
+    tree: BeamTree | None = None  # records the beam search of the one sentence
+    columns: Tensor | None = None  # (C,) shortlist: the token ids to score, sorted, special tokens first
 
 
 class Decoding:
-    """The sentences that are still being translated; B shrinks, N = B · rows of a sentence.
+    """The batch of unfinished sentences; B shrinks, N = B · rows per sentence.
 
-    With a shortlist, V is the number of its columns, and tokens are places among them until the hypotheses are read.
+    With a shortlist, V is the number of its columns, and tokens are column indices until the hypotheses are read.
     """
 
     def __init__(self, model: Model, source: Tensor, source_mask: Tensor | None, request: Request) -> None:
@@ -64,18 +64,18 @@ class Decoding:
         self._project = model.projection(self.columns)
         self.position = 0
         self.record = Record()
-        self.coverage: Tensor | None = None  # (N, S) attention that each source position got, if it is penalised
-        self._history = self.token.new_zeros(self.token.size(0), 0)  # (N, T), kept for n-gram blocking alone
+        self.coverage: Tensor | None = None  # (N, S) summed attention of each source position, if coverage is penalised
+        self._history = self.token.new_zeros(self.token.size(0), 0)  # (N, T), for n-gram blocking only
 
     def widen(self, rows: int) -> None:
-        """Give each sentence so many rows, before the first step."""
+        """Set the number of rows per sentence, before the first step."""
         index = torch.arange(self.memory.sentences, device=self.token.device).repeat_interleave(rows)
         self.state = self.state.select(index)
         self.token = self.token.index_select(0, index)
         self._history = self._history.index_select(0, index)
 
     def step(self) -> Tensor:
-        """Run the model one step: log-probabilities (N, V), -inf where a token may not come."""
+        """Run the model one step: log-probabilities (N, V), -inf for forbidden tokens."""
         request, settings = self.request, self.request.settings
         step = self.model.step(
             self.token if self.columns is None else self.columns[self.token],
@@ -89,7 +89,7 @@ class Decoding:
         if logits.dtype in (torch.float16, torch.bfloat16):
             logits = logits.float()
         scores = logits.log_softmax(-1)
-        if bool(scores[:, 0].isnan().any()):  # one number that is not finite spoils its whole row
+        if bool(scores[:, 0].isnan().any()):  # one NaN or inf makes the whole softmax NaN
             raise ContractError(
                 f"{type(self.model).__name__} gives logits that are not finite at step {self.position}: "
                 "its weights are damaged or its training diverged; take an earlier checkpoint."
@@ -103,16 +103,16 @@ class Decoding:
         return scores
 
     def coverage_penalty(self, sentence: Tensor, row: Tensor) -> Tensor:
-        """What GNMT's coverage penalty adds to hypotheses (M,) of such sentences, in such rows."""
+        """GNMT's coverage penalty of hypotheses (M,), given their sentences and rows."""
         if self.coverage is None:
             return torch.zeros(row.size(0), device=row.device)
         beta = self.request.settings.coverage_penalty
         return coverage_penalty(self.coverage[row], self.memory.mask[sentence], beta)
 
     def advance(self, parents: Tensor, tokens: Tensor, log_probabilities: Tensor, done: Tensor) -> Tensor | None:
-        """Go on with rows (N,) and their tokens; sentences that are `done` (B,) leave once they are numerous.
+        """Continue with rows `parents` (N,) and their tokens; removes sentences that are `done` (B,) from time to time.
 
-        Returns the index of the sentences that stay when some left, for whoever keeps tensors by sentence.
+        Returns the index of the remaining sentences if some were removed, else None.
         """
         stay = None
         count = int(done.sum())
@@ -136,18 +136,18 @@ class Decoding:
         return stay
 
     def hypotheses(self, endings: Sequence[Sequence[Ending]]) -> list[list[Hypothesis]]:
-        """The hypotheses that end so, by sentence of the whole batch."""
+        """The hypotheses of these endings, by sentence of the whole batch."""
         alpha = self.request.settings.length_penalty
         return [self._named(found) for found in self.record.read(endings, self.all_memory, self.model, alpha)]
 
     def _places(self, tokens: Tensor | None) -> Tensor | None:
-        """Tokens as places among the columns."""
+        """Column indices of tokens."""
         if tokens is None or self.columns is None:
             return tokens
         return torch.searchsorted(self.columns, tokens)
 
     def _named(self, hypotheses: list[Hypothesis]) -> list[Hypothesis]:
-        """Hypotheses in tokens again, instead of places among the columns."""
+        """Hypotheses with token ids instead of column indices."""
         if self.columns is None:
             return hypotheses
         token = self.columns.tolist()
@@ -161,7 +161,7 @@ class Decoding:
         ]
 
     def _see(self, attention: Attention | None, scores: Tensor) -> None:
-        """Record what was asked for."""
+        """Record attention and candidates as requested."""
         request = self.request
         if request.attention and attention:
             self.record.see(attention)
@@ -173,7 +173,7 @@ class Decoding:
             self.record.probabilities.append(likeliest.exp())
 
     def _attended(self, alignment: Tensor) -> Tensor:
-        """The most attended source position (N,), the sentence's end left aside: it is no word."""
+        """The most attended source position (N,), EOS excluded."""
         rows = alignment.size(0) // self.memory.sentences
         last = (self.memory.lengths - 1).repeat_interleave(rows).unsqueeze(1)
         return alignment.scatter(1, last, -1.0).argmax(-1)

@@ -1,4 +1,4 @@
-"""Forced decoding: what a model thinks of translations that are given."""
+"""Forced decoding: scores of given translations under a model."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from regard.decoding.penalties import coverage_penalty, length_penalty
 from regard.models.contract import Batch, Model, Output
 from regard.nn.attention.intervention import Intervention, Kind
 
-ROWS_TOGETHER = 1024  # rows of the output layer computed at once: (N, V) is never whole
+ROWS_TOGETHER = 1024  # rows of the output layer computed at once, to bound the memory of (N, V)
 
 
 @dataclass(frozen=True)
@@ -36,9 +36,9 @@ def force(
     alpha: float = 0.0,
     beta: float = 0.0,
 ) -> list[Hypothesis]:
-    """The given translations as hypotheses, scored as a search scores its own.
+    """The given translations as hypotheses, with the scores of a search.
 
-    `alpha` is that of the length penalty, `beta` of the coverage penalty.
+    `alpha` is the exponent of the length penalty, `beta` the weight of the coverage penalty.
     """
     output = model(batch, attention=attention or beta > 0, intervention=intervention)
     rows = _score(model, output, batch, candidates)
@@ -109,7 +109,7 @@ def _alignment(model: Model, weights: dict[Kind, Tensor]) -> Tensor:
 
 
 def _coverage_penalty(alignment: Tensor | None, beta: float) -> float:
-    """What the coverage penalty adds to the score of a translation with this alignment (T, S)."""
+    """The coverage penalty of a translation with this alignment (T, S)."""
     if beta == 0 or alignment is None:
         return 0.0
     coverage = alignment.sum(0)

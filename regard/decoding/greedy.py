@@ -1,4 +1,4 @@
-"""Greedy search: the likeliest token at each step; and the walk it shares with sampling."""
+"""Greedy search: the most probable token at each step; and the loop it shares with sampling."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ Choose = Callable[[Tensor, Decoding], Tensor]
 
 
 def greedy_search(decoding: Decoding) -> list[list[Hypothesis]]:
-    """One hypothesis for each sentence."""
+    """One hypothesis per sentence."""
     return walk(decoding, likeliest)
 
 
 def likeliest(scores: Tensor, _: Decoding) -> Tensor:
-    """The likeliest token (N,) of each row."""
+    """The most probable token (N,) of each row."""
     return best(scores, 1)[1].squeeze(1)
 
 
 def walk(decoding: Decoding, choose: Choose, rows: int = 1) -> list[list[Hypothesis]]:
-    """Follow `rows` independent paths for each sentence until each has ended or is as long as it may be."""
+    """Decode `rows` independent hypotheses per sentence until EOS or the maximum length."""
     endings: list[list[Ending]] = [[] for _ in range(decoding.memory.sentences * rows)]
     if rows > 1:
         decoding.widen(rows)
@@ -55,7 +55,7 @@ def _ending(decoding: Decoding, sentence: int, row: int, token: Tensor, chosen: 
         row=row,
         token=int(token[row]),
         log_probability=float(chosen[row]),
-        score=0.0,  # nothing is ranked here
+        score=0.0,  # not ranked
         finished=int(token[row]) == decoding.request.eos,
         coverage_penalty=float(penalty),
     )

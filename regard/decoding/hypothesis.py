@@ -1,7 +1,7 @@
-"""What a search finds, and the record from which it is put together at the end.
+"""Hypotheses, and the backpointers from which they are reconstructed.
 
-A search writes down, for every step, the token and the parent of each row. Nothing else is copied when beams
-are reordered or sentences leave the batch: a hypothesis is read backwards from its last token, along its parents.
+A search records the token and the parent of each row at every step. Reordering beams or removing sentences copies
+nothing else: a hypothesis is read backwards from its last token along the parents.
 """
 
 from __future__ import annotations
@@ -21,30 +21,32 @@ from regard.nn.attention.memory import Memory
 from regard.nn.attention.trace import Attention
 
 Values = list[list[Any]]
-"""Numbers by step and row."""
+"""Values by step and row."""
 
 
 @dataclass(frozen=True)
 class Hypothesis:
-    """One translation of a sentence, in token ids, and what the model thought of it."""
+    """One translation in token ids, with its log-probability, score and recorded attention."""
 
-    ids: tuple[int, ...]  # without BOS; ends with EOS unless it was cut at the greatest length
-    log_probability: float  # the sum of the tokens'
-    score: float  # penalised for length and coverage; what n-best lists are sorted by
+    ids: tuple[int, ...]  # without BOS; ends with EOS unless truncated at the maximum length
+    log_probability: float  # sum over the tokens
+    score: float  # with length and coverage penalty; sorts n-best lists
     finished: bool
     token_log_probabilities: tuple[float, ...]
     attention: Attention | None = None  # by kind, (layers, heads, T, S), S without padding
     alignment: Tensor | None = None  # (T, S)
-    attended: tuple[int, ...] | None = None  # the source position most attended to by each token, EOS left aside
-    candidates: tuple[tuple[tuple[int, float], ...], ...] = ()  # by step, the likeliest ids and their probability
+    attended: tuple[int, ...] | None = None  # most attended source position of each token, EOS excluded
+    candidates: tuple[
+        tuple[tuple[int, float], ...], ...
+    ] = ()  # by step, the most probable ids with their probabilities
 
 
 @dataclass(frozen=True)
 class Ending:
-    """The last token of a hypothesis: from it the others are found."""
+    """The last token of a hypothesis; backpointers lead to the others."""
 
     step: int
-    row: int  # the row that read the token before, at that step
+    row: int  # the parent row at that step
     token: int
     log_probability: float
     score: float
@@ -53,23 +55,23 @@ class Ending:
 
 
 class Steps:
-    """One tensor (N, ...) for each step, in a few large blocks.
+    """One tensor (N, ...) per step, in a few large blocks.
 
-    A long sentence takes thousands of steps. A small tensor that outlives each of them would lie between the large
-    buffers that come and go, and the heap would grow without end.
+    A long sentence takes thousands of steps. One small long-lived tensor per step, between large temporary buffers,
+    would fragment the heap.
     """
 
     BLOCK = 32  # steps
 
     def __init__(self) -> None:
         self._blocks: list[Tensor] = []
-        self._places: list[tuple[int, int]] = []  # of each step: its block, and its place there
+        self._places: list[tuple[int, int]] = []  # of each step: block, index in the block
 
     def __len__(self) -> int:
         return len(self._places)
 
     def append(self, tensor: Tensor) -> None:
-        """Copy the tensor of the next step; what a decoder attends to in itself grows, and has a block each step."""
+        """Copy the tensor of the next step; decoder self-attention changes its shape and has one block per step."""
         last = self._blocks[-1] if self._blocks else None
         same = last is None or last.shape[2:] == tensor.shape[1:]
         place = self._places[-1][1] + 1 if self._places else 0
@@ -81,12 +83,12 @@ class Steps:
         self._places.append((len(self._blocks) - 1, place))
 
     def values(self) -> Values:
-        """All of it as plain numbers, by step and row: much quicker than to ask for one after the other."""
+        """All values as Python numbers, by step and row: faster than single reads."""
         blocks = [block.tolist() for block in self._blocks]
         return [blocks[block][place] for block, place in self._places]
 
     def at(self, step: int, row: int) -> Tensor:
-        """What was recorded for a row of a step."""
+        """The record of a row of a step."""
         block, place = self._places[step]
         return self._blocks[block][place, row]
 
@@ -95,8 +97,8 @@ class Steps:
 class Record:
     """Every step of a search.
 
-    `parents`, `tokens` and `log_probabilities` tell how each row that went on from a step came about; `attention`,
-    `attended` and `candidates` belong to the rows that were computed at it.
+    `parents`, `tokens` and `log_probabilities` belong to the rows after the step; `attention`, `attended` and
+    `candidates` to the rows before it.
     """
 
     parents: Steps = field(default_factory=Steps)  # rows of the step, (N,)
@@ -108,12 +110,12 @@ class Record:
     probabilities: Steps = field(default_factory=Steps)  # (N, C)
 
     def see(self, attention: Attention) -> None:
-        """Write down the weights of a step."""
+        """Record the attention weights of a step."""
         for kind, weights in attention.items():
             self.attention.setdefault(kind, Steps()).append(weights)
 
     def go_on(self, parents: Tensor, tokens: Tensor, log_probabilities: Tensor) -> None:
-        """Write down the rows (N,) that go on after a step."""
+        """Record the rows (N,) after a step."""
         self.parents.append(parents)
         self.tokens.append(tokens)
         self.log_probabilities.append(log_probabilities)
@@ -121,7 +123,7 @@ class Record:
     def read(
         self, endings: Sequence[Sequence[Ending]], memory: Memory, model: Model, alpha: float
     ) -> list[list[Hypothesis]]:
-        """The hypotheses that end so, by sentence of the whole batch, whose memory is given."""
+        """The hypotheses of these endings, by sentence of the whole batch; `memory` is that of the whole batch."""
         past = self.parents.values(), self.tokens.values(), self.log_probabilities.values()
         return [
             [self._read(ending, past, sentence, memory, model, alpha) for ending in ends]
@@ -194,7 +196,7 @@ class Record:
 
 
 def _stack(steps: Sequence[Tensor], width: int) -> Tensor:
-    """Rows (layers, heads, 1, S_t) as one (layers, heads, T, width); a decoder's own grow by one each step."""
+    """Stack rows (layers, heads, 1, S_t) to (layers, heads, T, width); decoder self-attention is padded with 0."""
     first = steps[0]
     stacked = first.new_zeros(*first.shape[:2], len(steps), width)
     for number, weights in enumerate(steps):

@@ -10,20 +10,19 @@ from torch import Tensor
 Length = TypeVar("Length", float, Tensor)
 
 COVERAGE_FLOOR = 1e-3
-"""The least attention a source position is counted with: a local window may leave one without any, and log 0
-would make every translation of that sentence equally impossible."""
+"""Minimum coverage of a source position, to avoid log 0: local attention may skip a position in every hypothesis."""
 
 
 def length_penalty(length: Length, alpha: float) -> Length:
-    """lp(Y) = ((5 + |Y|) / 6)^alpha; |Y| counts the end of the sentence."""
+    """lp(Y) = ((5 + |Y|) / 6)^alpha; |Y| includes EOS."""
     penalty: Length = ((length + 5.0) / 6.0) ** alpha
     return penalty
 
 
 def coverage_penalty(coverage: Tensor, mask: Tensor, beta: float) -> Tensor:
-    """cp(X; Y) = beta · Σ_j log min(Σ_i p_ij, 1), (N,), of the attention (N, S) that each position got.
+    """cp(X; Y) = beta · Σ_j log min(Σ_i p_ij, 1), (N,), of the summed attention (N, S).
 
-    Padding counts for nothing; a position with less than COVERAGE_FLOOR counts as if it had that much.
+    Padding is excluded; coverage below COVERAGE_FLOOR counts as COVERAGE_FLOOR.
     """
     logarithm = coverage.clamp(COVERAGE_FLOOR, 1.0).log()
     return beta * torch.where(mask, logarithm, torch.zeros_like(logarithm)).sum(-1)

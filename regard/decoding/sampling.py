@@ -1,7 +1,7 @@
-"""Sampling: each token drawn at random by its probability, with temperature, top-k and top-p.
+"""Sampling with temperature, top-k and top-p.
 
-A sentence's draws follow from (seed, number of the sentence, number of the draw) alone: its neighbours in a batch
-do not change them. Log-probabilities stay the model's own, whatever the temperature.
+The samples of a sentence depend only on (seed, sentence number, sample number), not on the rest of the batch.
+Log-probabilities are those of the model, before temperature.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from regard.decoding.hypothesis import Hypothesis
 
 
 def sample(decoding: Decoding) -> list[list[Hypothesis]]:
-    """`n_best` independent draws for each sentence, in the order they were drawn."""
+    """`n_best` independent samples of each sentence, in the order of sampling."""
     rows = decoding.request.settings.n_best
     return walk(decoding, sampler(decoding, rows), rows)
 
 
 def sampler(decoding: Decoding, rows: int) -> Choose:
-    """The draws of `rows` paths for each sentence."""
+    """The sampler of `rows` hypotheses per sentence."""
     settings = decoding.request.settings
     numbers = _uniform(decoding, settings.seed, rows)  # (B, rows, greatest length)
 
@@ -35,19 +35,19 @@ def sampler(decoding: Decoding, rows: int) -> Choose:
 
 
 def draw(logits: Tensor, chance: Tensor, settings: SearchSettings) -> Tensor:
-    """The tokens (N,) that uniform numbers (N,) in [0, 1) pick from logits (N, V)."""
-    below_best = logits - logits.amax(-1, keepdim=True)  # at most 0, so that no temperature overflows
-    temperature = max(settings.temperature, torch.finfo(logits.dtype).tiny)  # a smaller number may count as 0
+    """Inverse-transform sampling: tokens (N,) from logits (N, V) and uniform numbers (N,) in [0, 1)."""
+    below_best = logits - logits.amax(-1, keepdim=True)  # at most 0: no overflow at any temperature
+    temperature = max(settings.temperature, torch.finfo(logits.dtype).tiny)  # subnormal numbers may be flushed to 0
     likely, ids = (below_best / temperature).sort(dim=-1, descending=True, stable=True)
     if settings.top_k:
         likely, ids = likely[:, : settings.top_k], ids[:, : settings.top_k]
     probabilities = likely.softmax(-1)
-    before = probabilities.cumsum(-1) - probabilities  # (N, K) what stands before each
+    before = probabilities.cumsum(-1) - probabilities  # (N, K) probability mass before each token
     kept = torch.where(before < settings.top_p, probabilities, 0.0)  # the first is always kept
     share = kept.cumsum(-1)
     total = share[:, -1:]
     place: Tensor = torch.searchsorted(share, chance.to(share.dtype).unsqueeze(1) * total, right=True)
-    # a number next to 1 may round up to the whole: then the last one kept
+    # a uniform number close to 1 may round up to the total: then the last kept token
     last = (kept > 0).sum(-1, keepdim=True) - 1
     return ids.gather(1, place.minimum(last)).squeeze(1)
 

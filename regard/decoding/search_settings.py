@@ -1,4 +1,4 @@
-"""The settings of one search: those of the recipe, with the changes of the caller."""
+"""The settings of one search: the recipe's, overridden by the caller."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from regard.config.settings import Recipe, SearchSettings
 from regard.errors import ConfigError
 
 SearchChanges = SearchSettings | Mapping[str, Any] | None
-"""Search settings, or some of them by name, over those of the model's recipe."""
+"""Search settings, or overrides of the recipe's by name."""
 
 
 def chosen_settings(
     recipe: SearchSettings, search: SearchChanges = None, *, beam: int | None = None, n_best: int | None = None
 ) -> SearchSettings:
-    """The recipe's search settings with changes; `beam` and `n_best` are short for two of them."""
+    """The recipe's search settings with overrides; `beam` and `n_best` are shortcuts."""
     base = search if isinstance(search, SearchSettings) else recipe
     changes: dict[str, Any] = {} if search is None or isinstance(search, SearchSettings) else dict(search)
     changes |= {name: value for name, value in (("beam", beam), ("n_best", n_best)) if value is not None}
@@ -26,7 +26,7 @@ def chosen_settings(
 
 
 def changed_settings(base: SearchSettings, changes: Mapping[str, Any]) -> SearchSettings:
-    """Search settings with some changed by name; a larger `n_best` alone widens the beam to it."""
+    """Search settings with overrides by name; `n_best` without `beam` raises the beam to it."""
     if not changes:
         return base
     table = base.model_dump() | dict(changes)
@@ -39,7 +39,7 @@ def changed_settings(base: SearchSettings, changes: Mapping[str, Any]) -> Search
 
 
 def overridden_settings(recipe: Recipe, overrides: Sequence[str]) -> SearchSettings:
-    """The recipe's search settings with those of `--set search.key=value`; a trained model has no others to change."""
+    """The recipe's search settings with `--set search.key=value`; other settings of a trained model are fixed."""
     for override in overrides:
         if not override.strip().startswith("search."):
             raise ConfigError(f"--set {override}: only search settings can change now: write search.key=value.")

@@ -1,14 +1,14 @@
-"""A shortlist: the target pieces that are likely for a sentence, so that the others need no logits.
+"""Lexical shortlist: restricts the output softmax to the probable target tokens of a batch.
 
-The output layer is about half of the work of translating. For a batch of sentences it is enough to score
+The output layer takes about half of the decoding time. For a batch of sentences it is enough to score
 
-* the special pieces and the most frequent ones, always;
-* for each source piece in the batch its likeliest translations (IBM model 1), and the target piece spelled alike.
+* the special tokens and the most frequent tokens;
+* for each source token its most probable translations (IBM Model 1), and the identical target token.
 
-`columns` puts them in order, the special pieces first, so that PAD, UNK, BOS and EOS keep their numbers. The rest of a
-search counts pieces by their place among the columns. Probabilities are then those among the columns.
+`columns` sorts them, special tokens first, so PAD, UNK, BOS and EOS keep their ids. The search uses column indices as
+token ids. Probabilities are normalised over the columns.
 
-In a model folder it is `shortlist.safetensors`, tied to the folder's vocabularies by a digest of them.
+A model folder keeps it as `shortlist.safetensors`, with a digest of the vocabularies.
 """
 
 from __future__ import annotations
@@ -31,20 +31,20 @@ from regard.storage.folder import SHORTLIST
 from regard.storage.reading import exists
 from regard.storage.weights import read_about, read_shapes, read_tensors
 
-COMMON = 200  # frequent target pieces that are always there
-LIKELY = 40  # translations of a source piece
+COMMON = 200  # most frequent target tokens, always included
+LIKELY = 40  # translations per source token
 
 
 @dataclass(frozen=True)
 class Shortlist:
-    """Likely target pieces by source piece."""
+    """Probable target tokens by source token."""
 
-    common: Tensor  # (C,) always scored, the special ones included
-    likely: Tensor  # (V_source, K) filled up with EOS
-    digest: str  # of the vocabularies it was made for
+    common: Tensor  # (C,) always scored, special tokens included
+    likely: Tensor  # (V_source, K) padded with EOS
+    digest: str  # of the vocabularies
 
     def columns(self, source: Tensor, more: Tensor | None = None) -> Tensor:
-        """The pieces to score for the sentences (B, S), in rising order; `more` are wanted in any case."""
+        """The token ids to score for the sentences (B, S), sorted; `more` are always included."""
         pieces = self.likely.index_select(0, _unique(source.flatten())).flatten()
         wanted = [self.common, pieces.long()] if more is None else [self.common, pieces.long(), more.flatten()]
         return _unique(torch.cat(wanted))
@@ -59,7 +59,7 @@ class Shortlist:
 
 
 def _unique(numbers: Tensor) -> Tensor:
-    """The different numbers, in rising order."""
+    """Unique values, sorted."""
     unique: Tensor = torch.unique(numbers)
     return unique
 
@@ -73,7 +73,7 @@ def make_shortlist(
     common: int = COMMON,
     likely: int = LIKELY,
 ) -> Shortlist:
-    """From the training text."""
+    """Build the shortlist from parallel text."""
     indices = np.arange(min(len(sources.lengths), MOST_PAIRS))
     read = targets.ids[: targets.offsets[len(indices)]]
     frequency = torch.from_numpy(np.bincount(read, minlength=target.size))
@@ -112,7 +112,7 @@ def read_shortlist(folder: Path, source: Tokenizer, target: Tokenizer) -> Shortl
 
 
 def vocabulary_digest(source: Tokenizer, target: Tokenizer) -> str:
-    """What two tokenizers are known by."""
+    """A digest of both vocabularies."""
     both = hashlib.sha256(source.to_json().encode())
     both.update(target.to_json().encode())
     return both.hexdigest()

@@ -1,4 +1,4 @@
-"""The tokens of one translation as they are found: greedy search or one sample, a step at a time."""
+"""Streaming decoding: the tokens of one translation, by greedy search or sampling, step by step."""
 
 from __future__ import annotations
 
@@ -23,22 +23,22 @@ class StreamedToken:
 
     id: int
     log_probability: float
-    score: float  # of the tokens so far, penalised for length and coverage
-    ended: bool  # the last one: EOS, or the greatest length is reached
-    attended: int | None = None  # the source position most attended to, if the request asks for it
+    score: float  # of the tokens so far, with length and coverage penalty
+    ended: bool  # whether this is the last token: EOS, or the maximum length
+    attended: int | None = None  # most attended source position, if requested
 
 
 def stream_tokens(
     model: Model, source: Tensor, source_mask: Tensor, request: Request, weights: Weights | None = None
 ) -> Iterator[StreamedToken]:
-    """The tokens of the one sentence (1, S), those of `search` with a beam of 1 or with its first sample."""
+    """The tokens of one sentence (1, S), as from `search` with a beam of 1 or as its first sample."""
     settings, weights = request.settings, weights or PackedWeights()
     with _searching(weights):
         decoding = Decoding(model, source, source_mask, request)
         choose = sampler(decoding, rows=1) if settings.sample else likeliest
     total, ended = 0.0, False
     while not ended:
-        with _searching(weights):  # not around the yield, where other code runs
+        with _searching(weights):  # not around the yield: the caller's code runs there
             scores = decoding.step()
             token = choose(scores, decoding)  # (1,)
             chosen = scores[0, token]  # (1,)

@@ -1,4 +1,4 @@
-"""A model of text with what it needs to read and write."""
+"""A text model with its tokenizers."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class TextModel:
     device: torch.device
     name: str = ""
     shortlist: Shortlist | None = None
-    threads: int = field(default_factory=torch.get_num_threads)  # for engines with threads of their own
+    threads: int = field(default_factory=torch.get_num_threads)  # for engines with their own threads
 
     def shortlist_for(self, settings: SearchSettings) -> Shortlist | None:
         """The shortlist, if the settings ask for it."""
@@ -39,7 +39,7 @@ class TextModel:
         return self.shortlist
 
     def replaces_unknown(self, settings: SearchSettings) -> bool:
-        """Whether a search must say what each <unk> attended to."""
+        """Whether a search records the most attended source position for <unk> replacement."""
         return settings.replace_unknown and self.target_tokenizer.says_unknown
 
 

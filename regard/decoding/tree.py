@@ -1,4 +1,4 @@
-"""The beam as a tree: every continuation that a beam search ranked, kept, dropped or finished, for looking at it."""
+"""The search tree of a beam search: every ranked continuation, kept, pruned or finished."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ NodeState = Literal["kept", "pruned", "finished"]
 
 @dataclass(frozen=True)
 class SearchNode:
-    """A token after its parent; `log_probability` is that of the whole path."""
+    """A token with its parent; `log_probability` is of the whole path."""
 
     number: int
     parent: int | None
@@ -30,14 +30,14 @@ class BeamTree:
     """The tree of one sentence, parents before their children; a search fills it."""
 
     nodes: list[SearchNode] = field(default_factory=list)
-    _rows: list[int | None] = field(default_factory=lambda: [None])  # the node that each row of this step stands at
+    _rows: list[int | None] = field(default_factory=lambda: [None])  # the node of each row of this step
 
     def grow(
         self, step: int, parent: Tensor, token: Tensor, total: Tensor, penalty: float, state: Sequence[NodeState]
     ) -> None:
-        """Note the ranked continuations (C,) of a step; those that are kept are the rows of the next, in order.
+        """Add the ranked continuations (C,) of a step; the kept ones are the rows of the next step, in order.
 
-        Impossible ones (total -inf) are left out. `penalty` is the length penalty that scores are divided by.
+        Continuations of probability 0 (total -inf) are skipped. `penalty` is the length penalty, which divides scores.
         """
         rows: list[int | None] = []
         for row, said, log_probability, its_state in zip(
@@ -52,7 +52,7 @@ class BeamTree:
         self._rows = rows
 
     def path(self, tokens: Sequence[int]) -> frozenset[int]:
-        """The nodes along these tokens, from the first on, as far as the tree goes."""
+        """The nodes of the longest prefix of these tokens in the tree."""
         children = {(node.parent, node.token): node.number for node in self.nodes}
         found: list[int] = []
         at: int | None = None

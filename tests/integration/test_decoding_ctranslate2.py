@@ -210,9 +210,9 @@ def test_other_architectures_are_refused(translator: Translator):
     tokenizers = translator.source_tokenizer, translator.target_tokenizer
     recipe = check_recipe({"model": {"kind": "luong", "hidden_size": 8}, "training": {"updates": 1}}, "test")
     other = Translator(build_model(recipe.model, *(each.size for each in tokenizers)), recipe, *tokenizers)
-    with pytest.raises(ConfigError, match="one Transformer alone"):
+    with pytest.raises(ConfigError, match="a single Transformer only"):
         other.translate(LINES, search=THEIRS)
-    with pytest.raises(ConfigError, match="one Transformer alone"):
+    with pytest.raises(ConfigError, match="a single Transformer only"):
         Translator.ensemble([translator, translator]).translate(LINES, search=THEIRS)
 
 

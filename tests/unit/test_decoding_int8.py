@@ -117,5 +117,5 @@ def test_the_command_has_it(tmp_path: Path):
 def test_another_device_is_refused():
     translator = translator_of("luong")
     elsewhere = Engines(replace(translator._model, device=torch.device("meta")))
-    with pytest.raises(ConfigError, match="int8 = true: is for processors, not for meta"):
+    with pytest.raises(ConfigError, match="int8 = true: runs on the CPU, not on meta"):
         elsewhere.prepare(translator.search_settings({"int8": True}))

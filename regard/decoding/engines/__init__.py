@@ -1,7 +1,7 @@
 """Decoding backends. Each searches with the same settings and returns the same hypotheses.
 
-engine.py             the protocol, and what every engine is given
-torch.py              our own search: does everything, for every model
-ctranslate2.py        compiled, for Transformers: translations alone
-choice.py             decides which engine searches
+engine.py             the protocol and its inputs
+torch.py              Regard's search: every model, every option
+ctranslate2.py        compiled, Transformers only, translations only
+choice.py             selects the engine
 """

@@ -1,4 +1,4 @@
-"""The choice of the engine that searches: the only place where `search.engine` is read."""
+"""Selects the decoding backend: the only place that reads `search.engine`."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ NOTHING = Extras()
 
 
 class Engines:
-    """The engines of one model. A sentence or extra that the chosen one cannot do goes to torch.
+    """The engines of one model. Sentences and extras that the selected one does not support go to torch.
 
-    Weights are made when they are first needed; a model whose weights change afterwards needs new engines.
+    Packed, int8 or converted weights are made at first use; a model whose weights change later needs new engines.
     """
 
     def __init__(self, model: TextModel) -> None:
@@ -41,7 +41,7 @@ class Engines:
         self._process = os.getpid()
 
     def after_fork(self) -> None:
-        """In a forked process, leave what belongs to the parent's threads; everywhere else do nothing."""
+        """Drop the state of the parent's threads in a forked process; does nothing elsewhere."""
         if self._process != os.getpid():
             self.made.abandon()
             leave_parents_threads()
@@ -50,7 +50,7 @@ class Engines:
     def search(
         self, sentences: Sequence[Sentence], settings: SearchSettings, extras: Extras = NOTHING
     ) -> Iterator[tuple[int, list[Hypothesis]]]:
-        """Place and hypotheses of each sentence, the best first, as they get done."""
+        """Yield index and n-best list of each sentence, as sentences finish."""
         self.after_fork()
         engine = self._chosen(settings)
         rest = range(len(sentences))
@@ -60,7 +60,7 @@ class Engines:
             done = set()
             for number, hypotheses in engine.search([sentences[place] for place in own], settings, extras):
                 if unknown and any(UNK in each.ids for each in hypotheses):
-                    continue  # a compiled engine cannot say what <unk> attended to
+                    continue  # a compiled engine has no attention for <unk> replacement
                 done.add(own[number])
                 yield own[number], hypotheses
             left = [place for place in rest if place not in done]
@@ -70,7 +70,7 @@ class Engines:
             yield left[number], hypotheses
 
     def stream(self, sentence: Sentence, settings: SearchSettings) -> Iterator[StreamedToken]:
-        """The tokens of one translation, as they are found."""
+        """Stream the tokens of one translation."""
         self.after_fork()
         engine = self._chosen(settings)
         possible = engine.streams(settings) and engine.takes(sentence, NOTHING, settings)
@@ -79,7 +79,7 @@ class Engines:
         return engine.stream(sentence, settings)
 
     def prepare(self, settings: SearchSettings) -> None:
-        """Make the weights that the settings ask for; raise if an engine cannot search by them."""
+        """Make the weights for these settings; raise if the engine does not support them."""
         self.after_fork()
         self._torch.prepare(settings)
         self._chosen(settings)

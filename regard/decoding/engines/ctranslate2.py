@@ -1,10 +1,10 @@
-"""CTranslate2 as an engine: the same translations of a Transformer, faster, above all in int8.
+"""CTranslate2 as decoding backend: the same translations of a Transformer, faster, above all in int8.
 
-Its beam search follows `beam.py` except for the length penalty, which is log P / |Y|^exponent. So it returns its whole
-beam, by the exponent that comes closest, and GNMT's score sorts it here. It gives no attention, no candidates and no
-token probabilities. Its softmax leaves out <pad> and <s>.
+Its beam search matches `beam.py` except for the length penalty log P / |Y|^exponent. So it runs with the exponent
+closest to GNMT's penalty and returns its whole beam, which is re-sorted here by GNMT's score. It returns no attention,
+no candidates and no token probabilities. Its softmax excludes <pad> and <s>.
 
-One sentence is never split between threads, batches are: that was fastest in every case measured.
+Threads work on different batches, never on one sentence: fastest in every measured case.
 """
 
 from __future__ import annotations
@@ -30,19 +30,19 @@ from regard.machine import processor
 from regard.models.contract import TransformerWeights
 
 ROWS = 96
-"""Hypotheses in a batch: among the fastest sizes, greedy or beam, with a shortlist or without."""
+"""Hypotheses in a batch: among the fastest sizes, greedy or beam, with or without a shortlist."""
 
 CANNOT = {
-    "sample": "draw at random",
-    "coverage_penalty": "penalise coverage",
-    "min_length_ratio": "keep a least length for each sentence",
+    "sample": "sample",
+    "coverage_penalty": "apply a coverage penalty",
+    "min_length_ratio": "apply a minimum length per sentence",
     "no_repeat_ngram": "block n-grams as Regard does",
 }
-"""Settings that CTranslate2 does not have, or has with another meaning, unless they are 0."""
+"""Settings that CTranslate2 lacks or defines differently; supported only if 0."""
 
 
 class CTranslate2Engine:
-    """Searches with a copy of the model inside CTranslate2, one for each kind of weights."""
+    """Decodes with a CTranslate2 copy of the model, one for each kind of weights."""
 
     def __init__(self, model: TextModel, made: OnceMade) -> None:
         self._model = model
@@ -50,9 +50,9 @@ class CTranslate2Engine:
 
     def why_not(self, settings: SearchSettings) -> str | None:
         if not self._is_transformer:
-            return "it takes one Transformer alone"
+            return "it supports a single Transformer only"
         if self._model.device.type != "cpu":
-            return f"it is for processors here, not for {self._model.device}"
+            return f"it runs on the CPU, not on {self._model.device}"
         wanted = next((name for name in CANNOT if getattr(settings, name)), None)
         return None if wanted is None else f"it cannot {CANNOT[wanted]} (search.{wanted})"
 
@@ -69,7 +69,7 @@ class CTranslate2Engine:
         return self._copy(settings).search([sentence.ids for sentence in sentences], settings)
 
     def streams(self, settings: SearchSettings) -> bool:
-        return not settings.shortlist  # with a vocabulary map it calls a token by its place among the candidates
+        return not settings.shortlist  # with a vocabulary map it returns indices into the map as token ids
 
     def stream(self, sentence: Sentence, settings: SearchSettings) -> Iterator[StreamedToken]:
         return self._copy(settings).stream(sentence.ids, settings)
@@ -81,7 +81,7 @@ class CTranslate2Engine:
     def _copy(self, settings: SearchSettings) -> CTranslate2Model:
         def make() -> CTranslate2Model:
             weights = self._model.model.transformer_weights()
-            assert weights is not None  # `why_not` says so before
+            assert weights is not None  # checked by `why_not`
             return CTranslate2Model(
                 weights,
                 self._model.source_tokenizer,
@@ -95,7 +95,7 @@ class CTranslate2Engine:
 
 
 class CTranslate2Model:
-    """A Transformer inside CTranslate2. Any number of threads may search with it at once."""
+    """A Transformer in CTranslate2; thread-safe."""
 
     def __init__(
         self,
@@ -124,7 +124,7 @@ class CTranslate2Model:
     def search(
         self, sentences: Sequence[Sequence[int]], settings: SearchSettings
     ) -> Iterator[tuple[int, list[Hypothesis]]]:
-        """Place and hypotheses of each sentence of source ids, the best first, as they get done."""
+        """Yield index and n-best list of each sentence of source ids, as sentences finish."""
         order = sorted(range(len(sentences)), key=lambda place: len(sentences[place]), reverse=True)
         started = []
         while order:
@@ -139,7 +139,7 @@ class CTranslate2Model:
                 found, greatest = result.result(), greatest_length(sentences[place], settings)
                 too_long = any(len(pieces) >= greatest for pieces in found.hypotheses)
                 if too_long and greatest < greatest_length(longest, settings):
-                    # it went on as far as the longest sentence beside it may: once more, alone
+                    # it exceeded its own maximum length, since a batch has one for all: search again, alone
                     again.append((place, self._start([sentences[place]], settings)[0]))
                 else:
                     yield place, self._hypotheses(found, sentences[place], longest, settings)
@@ -147,7 +147,7 @@ class CTranslate2Model:
             yield place, self._hypotheses(result.result(), sentences[place], sentences[place], settings)
 
     def _start(self, sentences: Sequence[Sequence[int]], settings: SearchSettings) -> list[Any]:
-        """Sentences of similar length, the longest first, as results to wait for."""
+        """Submit the sentences sorted by length, longest first; returns futures."""
         results: list[Any] = self._translator.translate_batch(
             [[self._pieces[number] for number in sentence] for sentence in sentences],
             beam_size=settings.beam,
@@ -155,7 +155,7 @@ class CTranslate2Model:
             length_penalty=exponent(len(sentences[0]), settings.length_penalty),
             min_decoding_length=0,
             max_decoding_length=greatest_length(sentences[0], settings),
-            max_input_length=0,  # it would cut in silence; `search.max_source` has cut already
+            max_input_length=0,  # no silent truncation; `search.max_source` truncates before
             use_vmap=self._uses_map,
             return_scores=True,
             asynchronous=True,
@@ -163,7 +163,7 @@ class CTranslate2Model:
         return results
 
     def stream(self, sentence: Sequence[int], settings: SearchSettings) -> Iterator[StreamedToken]:
-        """The tokens of greedy search as they are found."""
+        """Stream the tokens of greedy search."""
         greatest = greatest_length(sentence, settings)
         steps = self._translator.generate_tokens(
             [self._pieces[number] for number in sentence],
@@ -174,7 +174,7 @@ class CTranslate2Model:
             return_log_prob=True,
         )
         total = 0.0
-        with closing(steps):  # whoever stops listening stops the search
+        with closing(steps):  # closing this generator stops the search
             for count, step in enumerate(steps, 1):
                 total += step.log_prob
                 yield StreamedToken(
@@ -187,7 +187,7 @@ class CTranslate2Model:
     def _hypotheses(
         self, result: Any, sentence: Sequence[int], longest: Sequence[int], settings: SearchSettings
     ) -> list[Hypothesis]:
-        """By GNMT's score; `longest` is the sentence that the search was told the length of."""
+        """Sort by GNMT's score; `longest` is the longest sentence of the batch, which set the exponent."""
         greatest = greatest_length(sentence, settings)
         found = [
             self._hypothesis(pieces, score, greatest, len(longest), settings.length_penalty)
@@ -210,17 +210,17 @@ class CTranslate2Model:
 
 
 def exponent(length: int, alpha: float) -> float:
-    """How steeply GNMT's ((5 + |Y|) / 6)^alpha rises at this length, as the exponent of |Y|."""
+    """The exponent of |Y| that matches the slope of GNMT's ((5 + |Y|) / 6)^alpha at this length."""
     return alpha * length / (5 + length)
 
 
 def greatest_length(sentence: Sequence[int], settings: SearchSettings) -> int:
-    """The tokens that its translation may have, as in `constraints.py`."""
+    """Maximum length of its translation, as in `constraints.py`."""
     return int(settings.max_length_ratio * len(sentence)) + settings.max_length_extra
 
 
 def vocabulary_map(shortlist: Shortlist, source: Tokenizer, target: Tokenizer) -> str:
-    """A shortlist as CTranslate2 reads it: source piece, tab, target pieces; the line without a source is for all."""
+    """A shortlist in CTranslate2's format: source token, tab, target tokens; a line without source always applies."""
     rows = [("", shortlist.common.tolist())]
     rows += [(source.piece(number), sorted(set(row))) for number, row in enumerate(shortlist.likely.tolist())]
     return "".join(f"{piece}\t{' '.join(target.piece(number) for number in row)}\n" for piece, row in rows)

@@ -1,4 +1,4 @@
-"""A Transformer in CTranslate2's format, which has every option of ours; it has no tokenizer of its own."""
+"""A Transformer in CTranslate2's format, which supports every option of Regard's; it includes no tokenizer."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from regard.nn.positions import position_table
 
 ACTIVATIONS = {"relu": "RELU", "silu": "SWISH", "gelu": "GELU"}
 MAX_POSITIONS = 2048
-NEVER = -1e4  # the output bias of <pad> and <s>, which our search forbids
+NEVER = -1e4  # output bias of <pad> and <s>, which are never produced
 
 
 def import_ctranslate2() -> Any:
-    """The library, which is optional."""
+    """Import the optional library."""
     try:
         import ctranslate2
     except ImportError:
@@ -28,7 +28,7 @@ def import_ctranslate2() -> Any:
 
 
 def transformer_spec(weights: TransformerWeights, source: Tokenizer, target: Tokenizer) -> Any:
-    """A Transformer as CTranslate2 describes it, ready to be saved."""
+    """The CTranslate2 model spec of a Transformer."""
     settings, tensors = weights.settings, weights.tensors
     specs = import_ctranslate2().specs
     layer = max(0, settings.decoder_layers - 2) if settings.alignment_layer is None else settings.alignment_layer

@@ -1,4 +1,4 @@
-"""The contract between a translator and the backends that search for it."""
+"""The interface between a translator and its decoding backends."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ class Sentence:
     """A source sentence in token ids, EOS included."""
 
     ids: Sequence[int]
-    prefix: Sequence[int] = ()  # forced beginning of its translation
-    number: int = 0  # seeds its samples
+    prefix: Sequence[int] = ()  # target prefix
+    number: int = 0  # seeds sampling
 
 
 @dataclass(frozen=True)
 class Extras:
-    """What is recorded or changed on the way, beyond the translation itself."""
+    """Records and interventions beyond the translation itself."""
 
     attention: bool = False
     candidates: int = 0
@@ -40,38 +40,38 @@ class Extras:
 
 
 class Engine(Protocol):
-    """A decoding backend for one model. Any number of threads may use it at once."""
+    """A decoding backend for one model; thread-safe."""
 
     def why_not(self, settings: SearchSettings) -> str | None:
-        """Why it cannot search with this model by these settings; None if it can."""
+        """Why it does not support this model and these settings; None if it does."""
 
     def prepare(self, settings: SearchSettings) -> None:
-        """Make the weights that the settings ask for, once; raise if that is impossible."""
+        """Make the weights for these settings, once; raise if unsupported."""
 
     def takes(self, sentence: Sentence, extras: Extras, settings: SearchSettings) -> bool:
-        """Whether it can search for this sentence and record these extras."""
+        """Whether it supports this sentence and these extras."""
 
     def search(
         self, sentences: Sequence[Sentence], settings: SearchSettings, extras: Extras
     ) -> Iterator[tuple[int, list[Hypothesis]]]:
-        """Place and hypotheses of each sentence, the best first, as they get done."""
+        """Yield index and n-best list of each sentence, as sentences finish."""
 
     def streams(self, settings: SearchSettings) -> bool:
-        """Whether it can give the tokens one by one by these settings."""
+        """Whether it supports streaming with these settings."""
 
     def stream(self, sentence: Sentence, settings: SearchSettings) -> Iterator[StreamedToken]:
-        """The tokens of one translation, as they are found: greedy search, or one sample."""
+        """Stream the tokens of one translation: greedy search or one sample."""
 
 
 class OnceMade:
-    """Weights that engines make when they are first needed, each once, under one lock."""
+    """Lazily made weights of the engines, each made once under one lock."""
 
     def __init__(self) -> None:
         self._made: dict[Hashable, Any] = {}
         self._lock = Lock()
 
     def get(self, key: Hashable, make: Callable[[], T]) -> T:
-        """What is kept under the key; made now if it is missing."""
+        """The value of the key; made now if missing."""
         with self._lock:
             if key not in self._made:
                 self._made[key] = make()
@@ -79,11 +79,11 @@ class OnceMade:
             return found
 
     def abandon(self) -> None:
-        """Forget everything in a forked process: weights may need threads of the parent, one of which had the lock."""
+        """Drop everything in a forked process: the parent's threads are gone, and one may have held the lock."""
         abandon(*self._made.values())
         self._made, self._lock = {}, Lock()
 
     def keys(self) -> list[Hashable]:
-        """What was made so far."""
+        """Keys of the values made so far."""
         with self._lock:
             return list(self._made)

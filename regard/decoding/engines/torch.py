@@ -1,4 +1,4 @@
-"""Our own search as an engine: every model, every setting, attention, candidates and interventions."""
+"""Regard's search as decoding backend: every model and setting, attention, candidates and interventions."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class TorchEngine:
     def search(
         self, sentences: Sequence[Sentence], settings: SearchSettings, extras: Extras
     ) -> Iterator[tuple[int, list[Hypothesis]]]:
-        # the longest first: too little memory shows at once
+        # longest first: fails early if memory is too small
         order = sorted(range(len(sentences)), key=lambda place: len(sentences[place].ids), reverse=True)
         while order:
             count = max(1, settings.batch_tokens // len(sentences[order[0]].ids))
@@ -99,11 +99,9 @@ class TorchEngine:
         return UNK if self._model.replaces_unknown(settings) else None
 
     def _weights(self, settings: SearchSettings) -> Weights | None:
-        """The int8 weights, if the settings ask for them; others are packed for each search."""
+        """The int8 weights if `search.int8`; else None, and each search packs its weights."""
         if not settings.int8:
             return None
         if self._model.device.type != "cpu":
-            raise ConfigError(
-                f"search.int8 = true: is for processors, not for {self._model.device}: translate without."
-            )
+            raise ConfigError(f"search.int8 = true: runs on the CPU, not on {self._model.device}: translate without.")
         return self._made.get("int8", Int8Weights)
