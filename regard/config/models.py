@@ -15,7 +15,7 @@ CellName = Literal["rnn", "gru", "lstm"]
 FIRST_SHARPNESS = 5.0
 
 
-POSITIONS_HELP = "rows of the location score; later source positions get no attention"
+POSITIONS_HELP = "location score: maximum source positions; later ones get no attention"
 SHARPNESS_HELP = (
     f"β of the cosine score β cos(q, k), 1 for the plain cosine (default: learned, from {FIRST_SHARPNESS:g})"
 )
@@ -58,7 +58,7 @@ class Seq2SeqSettings(RecurrentSettings):
     context: Literal["start", "every_step"] = Field(
         "start", description="the vector initialises the decoder (Sutskever) or is an input of every step (Cho)"
     )
-    reverse_source: bool = Field(True, description="read the source sentence backwards (Sutskever)")
+    reverse_source: bool = Field(True, description="reverse the source sentence (Sutskever)")
     maxout_size: int = Field(256, ge=1, description="every_step: size of the maxout layer before the output")
 
     @model_validator(mode="after")
@@ -77,15 +77,15 @@ class BahdanauSettings(RecurrentSettings):
 
     kind: Literal["bahdanau"] = "bahdanau"
     encoder_size: int | None = Field(None, ge=1, description="size of each encoder direction (default: hidden_size)")
-    score: ScoreName = Field("additive", description="how a query is compared with the keys")
+    score: ScoreName = Field("additive", description="attention score function")
     attention_size: int = Field(512, ge=1, description="size of the additive score's hidden layer")
     maxout_size: int = Field(256, ge=1, description="size of the maxout layer before the output")
     max_source_positions: int = Field(200, ge=1, description=POSITIONS_HELP)
     sharpness: float | None = Field(None, gt=0, description=SHARPNESS_HELP)
     encoder_reset: Literal["after", "before"] = Field(
         "after",
-        description="the encoder's GRU applies its reset gate after the matrix (torch's form, fast) "
-        "or before it (the paper's, word by word); the decoder's is always the paper's",
+        description="encoder GRU: reset gate after the matrix (torch, fast) or before it (the paper, slower); "
+        "the decoder's is always before",
     )
     maxout_state: Literal["current", "previous"] = Field(
         "current", description="input state of the maxout layer: s_i (section 3.1) or s_{i-1} (appendix A.2.2)"
@@ -102,9 +102,9 @@ class LuongSettings(RecurrentSettings):
     kind: Literal["luong"] = "luong"
     cell: CellName = Field("lstm", description="the recurrent cell")
     layers: int = Field(2, ge=1, le=32, description="depth of encoder and decoder (the paper: 4)")
-    score: ScoreName = Field("general", description="how a query is compared with the keys")
+    score: ScoreName = Field("general", description="attention score function")
     attention_size: int = Field(512, ge=1, description="size of the additive score's hidden layer")
-    window: WindowName = Field("global", description="which source positions may be attended to")
+    window: WindowName = Field("global", description="global attention, or a local window (monotonic or predictive)")
     window_size: int = Field(
         10, ge=1, description="D: half width of a local window, in positions on either side of its centre"
     )
@@ -121,8 +121,8 @@ class LuongSettings(RecurrentSettings):
         description='query = "previous": the context is an input of the step and of the output [c; h], or of the '
         "output only",
     )
-    reverse_source: bool = Field(True, description="read the source sentence backwards, as the paper does")
-    bidirectional: bool = Field(False, description="read the source in both directions (not in the paper)")
+    reverse_source: bool = Field(True, description="reverse the source sentence, as in the paper")
+    bidirectional: bool = Field(False, description="bidirectional encoder (not in the paper)")
 
     @model_validator(mode="after")
     def _sizes_fit(self) -> LuongSettings:

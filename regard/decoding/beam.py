@@ -83,7 +83,7 @@ def beam_search(decoding: Decoding) -> list[list[Hypothesis]]:
         live = _survivors(ranked, ends, order)
         if decoding.request.tree is not None:
             _note(decoding.request.tree, decoding, ranked, ends[0], order[0])
-        cut = (decoding.limits.greatest <= decoding.position + 1) & ~done
+        cut = (decoding.limits.maximum <= decoding.position + 1) & ~done
         if bool(cut.any()):
             _finish(pool, decoding, live, _missing(pool, decoding, live) & cut.unsqueeze(1), finished=False)
         done = done | cut | _decided(pool, decoding, live.total[:, 0])
@@ -172,5 +172,5 @@ def _decided(pool: Pool, decoding: Decoding, best_live: Tensor) -> Tensor:
     sentences = decoding.sentence.tolist()
     counts = torch.tensor(pool.counts(sentences), device=best_live.device)
     thresholds = torch.tensor(pool.thresholds(sentences), device=best_live.device)
-    bound = best_live / length_penalty(decoding.limits.greatest.to(best_live.dtype), settings.length_penalty)
+    bound = best_live / length_penalty(decoding.limits.maximum.to(best_live.dtype), settings.length_penalty)
     return (counts >= settings.beam) | (bound <= thresholds)

@@ -13,23 +13,23 @@ from torch import Tensor
 
 from regard.config.settings import SearchSettings
 
-LEAST_LOGIT = -1e9  # floor for EOS when everything else is forbidden, and for a forced token
+LOGIT_FLOOR = -1e9  # floor for EOS when everything else is forbidden, and for a forced token
 
 
 @dataclass(frozen=True)
 class Limits:
     """Length bounds (B,) in tokens with EOS, and the padded target prefix (B, P)."""
 
-    least: Tensor
-    greatest: Tensor
+    minimum: Tensor
+    maximum: Tensor
     prefix: Tensor
     prefix_lengths: Tensor
 
     def select(self, index: Tensor) -> Limits:
         """The limits of the sentences `index`."""
         return Limits(
-            self.least.index_select(0, index),
-            self.greatest.index_select(0, index),
+            self.minimum.index_select(0, index),
+            self.maximum.index_select(0, index),
             self.prefix.index_select(0, index),
             self.prefix_lengths.index_select(0, index),
         )
@@ -40,10 +40,10 @@ def limits_of(lengths: Tensor, settings: SearchSettings, prefix: Tensor | None, 
     if prefix is None:
         prefix = lengths.new_zeros(lengths.size(0), 0)
     prefix_lengths = (prefix != pad).sum(-1)
-    greatest = (settings.max_length_ratio * lengths).long() + settings.max_length_extra
-    greatest = torch.where(prefix_lengths > 0, greatest.maximum(prefix_lengths + settings.max_length_extra), greatest)
-    least = (settings.min_length_ratio * lengths).long().minimum(greatest)
-    return Limits(least, greatest, prefix, prefix_lengths)
+    maximum = (settings.max_length_ratio * lengths).long() + settings.max_length_extra
+    maximum = torch.where(prefix_lengths > 0, maximum.maximum(prefix_lengths + settings.max_length_extra), maximum)
+    minimum = (settings.min_length_ratio * lengths).long().minimum(maximum)
+    return Limits(minimum, maximum, prefix, prefix_lengths)
 
 
 def constrain(
@@ -51,10 +51,10 @@ def constrain(
 ) -> None:
     """Forbid tokens in `logits` (N, V), in place; `history` (N, step) are the tokens of each row so far."""
     end = logits[:, eos].clone()
-    rows = logits.size(0) // limits.least.size(0)  # per sentence
+    rows = logits.size(0) // limits.minimum.size(0)  # per sentence
     forced = _forced(logits, step, limits, rows) if step < limits.prefix.size(1) else None
     logits[:, never] = -torch.inf
-    short = (limits.least > step + 1).repeat_interleave(rows)
+    short = (limits.minimum > step + 1).repeat_interleave(rows)
     may_be_stuck = ngram > 0 or bool(short.any())
     if may_be_stuck:
         logits[short, eos] = -torch.inf
@@ -62,7 +62,7 @@ def constrain(
         forbid_repetition(logits, history, ngram)
     if may_be_stuck:  # allow EOS where every token is forbidden
         stuck = logits.amax(-1) == -torch.inf
-        logits[stuck, eos] = end[stuck].clamp(min=LEAST_LOGIT)
+        logits[stuck, eos] = end[stuck].clamp(min=LOGIT_FLOOR)
     if forced is not None:
         row, only = forced
         logits[row] = only
@@ -83,5 +83,5 @@ def _forced(logits: Tensor, step: int, limits: Limits, rows: int) -> tuple[Tenso
     """Mask (N,) of the rows within the target prefix, and their logits (M, V) with only the prefix token allowed."""
     row = (limits.prefix_lengths > step).repeat_interleave(rows)
     token = limits.prefix[:, step].repeat_interleave(rows)[row].unsqueeze(1)
-    kept = logits[row].gather(1, token).clamp(min=LEAST_LOGIT)
+    kept = logits[row].gather(1, token).clamp(min=LOGIT_FLOOR)
     return row, torch.full_like(logits[row], -torch.inf).scatter_(1, token, kept)

@@ -94,7 +94,7 @@ class Decoding:
                 f"{type(self.model).__name__} gives logits that are not finite at step {self.position}: "
                 "its weights are damaged or its training diverged; take an earlier checkpoint."
             )
-        self._see(step.attention, scores)
+        self._record(step.attention, scores)
         if settings.coverage_penalty > 0:
             alignment = self.model.alignment(step.attention)[:, 0]
             self.coverage = alignment if self.coverage is None else self.coverage + alignment
@@ -132,7 +132,7 @@ class Decoding:
             self._history = torch.cat([self._history.index_select(0, parents), tokens.unsqueeze(1)], 1)
         self.token = tokens
         self.position += 1
-        self.record.go_on(parents, tokens, log_probabilities)
+        self.record.add_rows(parents, tokens, log_probabilities)
         return stay
 
     def hypotheses(self, endings: Sequence[Sequence[Ending]]) -> list[list[Hypothesis]]:
@@ -160,17 +160,17 @@ class Decoding:
             for each in hypotheses
         ]
 
-    def _see(self, attention: Attention | None, scores: Tensor) -> None:
+    def _record(self, attention: Attention | None, scores: Tensor) -> None:
         """Record attention and candidates as requested."""
         request = self.request
         if request.attention and attention:
-            self.record.see(attention)
+            self.record.add_attention(attention)
         if request.unk is not None and attention and "cross" in attention:
             self.record.attended.append(self._attended(self.model.alignment(attention)[:, 0]))
         if request.candidates:
-            likeliest, ids = best(scores, min(request.candidates, scores.size(-1)))
+            most_probable, ids = best(scores, min(request.candidates, scores.size(-1)))
             self.record.candidates.append(ids)
-            self.record.probabilities.append(likeliest.exp())
+            self.record.probabilities.append(most_probable.exp())
 
     def _attended(self, alignment: Tensor) -> Tensor:
         """The most attended source position (N,), EOS excluded."""

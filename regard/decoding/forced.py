@@ -80,8 +80,8 @@ def _score(model: Model, output: Output, batch: Batch, candidates: int) -> _Rows
         normaliser = logits.logsumexp(-1, keepdim=True)
         scored.append((logits.gather(1, wanted.unsqueeze(1)) - normaliser).squeeze(1))
         if candidates:
-            best, likeliest = logits.topk(min(candidates, logits.size(-1)))
-            ids.append(likeliest)
+            best, most_probable = logits.topk(min(candidates, logits.size(-1)))
+            ids.append(most_probable)
             probabilities.append((best - normaliser).exp())
     if not candidates:
         return _Rows(torch.cat(scored).cpu().double(), None, None)

@@ -17,10 +17,10 @@ Choose = Callable[[Tensor, Decoding], Tensor]
 
 def greedy_search(decoding: Decoding) -> list[list[Hypothesis]]:
     """One hypothesis per sentence."""
-    return walk(decoding, likeliest)
+    return walk(decoding, most_probable)
 
 
-def likeliest(scores: Tensor, _: Decoding) -> Tensor:
+def most_probable(scores: Tensor, _: Decoding) -> Tensor:
     """The most probable token (N,) of each row."""
     return best(scores, 1)[1].squeeze(1)
 
@@ -36,7 +36,7 @@ def walk(decoding: Decoding, choose: Choose, rows: int = 1) -> list[list[Hypothe
         token = choose(scores, decoding)
         chosen = scores.gather(1, token.unsqueeze(1)).squeeze(1)  # (N,)
         ended = (token == decoding.request.eos).view_as(walking)
-        cut = (decoding.limits.greatest <= decoding.position + 1).unsqueeze(1)
+        cut = (decoding.limits.maximum <= decoding.position + 1).unsqueeze(1)
         for sentence, path in ((ended | cut) & walking).nonzero().tolist():
             ending = _ending(decoding, sentence, sentence * rows + path, token, chosen)
             endings[int(decoding.sentence[sentence]) * rows + path].append(ending)

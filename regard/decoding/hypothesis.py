@@ -109,12 +109,12 @@ class Record:
     candidates: Steps = field(default_factory=Steps)  # ids (N, C)
     probabilities: Steps = field(default_factory=Steps)  # (N, C)
 
-    def see(self, attention: Attention) -> None:
+    def add_attention(self, attention: Attention) -> None:
         """Record the attention weights of a step."""
         for kind, weights in attention.items():
             self.attention.setdefault(kind, Steps()).append(weights)
 
-    def go_on(self, parents: Tensor, tokens: Tensor, log_probabilities: Tensor) -> None:
+    def add_rows(self, parents: Tensor, tokens: Tensor, log_probabilities: Tensor) -> None:
         """Record the rows (N,) after a step."""
         self.parents.append(parents)
         self.tokens.append(tokens)

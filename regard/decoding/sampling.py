@@ -25,7 +25,7 @@ def sample(decoding: Decoding) -> list[list[Hypothesis]]:
 def sampler(decoding: Decoding, rows: int) -> Choose:
     """The sampler of `rows` hypotheses per sentence."""
     settings = decoding.request.settings
-    numbers = _uniform(decoding, settings.seed, rows)  # (B, rows, greatest length)
+    numbers = _uniform(decoding, settings.seed, rows)  # (B, rows, maximum length)
 
     def choose(logits: Tensor, decoding: Decoding) -> Tensor:
         chance = numbers[decoding.sentence, :, decoding.position].flatten()  # (N,)
@@ -54,6 +54,6 @@ def draw(logits: Tensor, chance: Tensor, settings: SearchSettings) -> Tensor:
 
 def _uniform(decoding: Decoding, seed: int, rows: int) -> Tensor:
     numbers = decoding.request.indices or range(decoding.memory.sentences)
-    steps = int(decoding.limits.greatest.max())
+    steps = int(decoding.limits.maximum.max())
     drawn = [[np.random.default_rng((seed, number, row)).random(steps) for row in range(rows)] for number in numbers]
     return torch.from_numpy(np.array(drawn)).to(decoding.token.device)

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from regard.decoding.decoding import Decoding, Request
-from regard.decoding.greedy import likeliest
+from regard.decoding.greedy import most_probable
 from regard.decoding.penalties import length_penalty
 from regard.decoding.sampling import sampler
 from regard.models.contract import Model
@@ -35,14 +35,14 @@ def stream_tokens(
     settings, weights = request.settings, weights or PackedWeights()
     with _searching(weights):
         decoding = Decoding(model, source, source_mask, request)
-        choose = sampler(decoding, rows=1) if settings.sample else likeliest
+        choose = sampler(decoding, rows=1) if settings.sample else most_probable
     total, ended = 0.0, False
     while not ended:
         with _searching(weights):  # not around the yield: the caller's code runs there
             scores = decoding.step()
             token = choose(scores, decoding)  # (1,)
             chosen = scores[0, token]  # (1,)
-            ended = int(token) == request.eos or int(decoding.limits.greatest) <= decoding.position + 1
+            ended = int(token) == request.eos or int(decoding.limits.maximum) <= decoding.position + 1
             row = torch.zeros_like(token)
             penalty = float(decoding.coverage_penalty(row, row))
             attended = int(decoding.record.attended.at(decoding.position, 0)) if len(decoding.record.attended) else None

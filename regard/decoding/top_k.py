@@ -10,16 +10,16 @@ import torch
 from torch import Tensor
 
 COLUMNS = 128  # columns of a folded row: a multiple of the SIMD width
-DEEP = 16  # minimum rows after folding; with fewer there is no gain
-MANY = 2**17  # minimum elements for which folding pays
-FEW = 16  # maximum k; with more, too many columns hold one of the top k
+MIN_ROWS = 16  # minimum rows after folding; with fewer there is no gain
+MIN_ELEMENTS = 2**17  # minimum elements for which folding pays
+MAX_K = 16  # maximum k; with more, too many columns hold one of the top k
 
 
 def best(scores: Tensor, count: int) -> tuple[Tensor, Tensor]:
     """The `count` largest values of each row (N, V), sorted, and their indices; both (N, count)."""
     rows, total = scores.shape
     depth = total // COLUMNS
-    if depth < DEEP or count > FEW or scores.numel() < MANY:
+    if depth < MIN_ROWS or count > MAX_K or scores.numel() < MIN_ELEMENTS:
         return _largest(scores, count)
     folded = scores[:, : depth * COLUMNS].view(rows, depth, COLUMNS)  # a view
     column = _largest(folded.amax(1), count)[1].unsqueeze(1)  # (N, 1, count)

@@ -1,1 +1,1 @@
-"""Doors to other tools: Hugging Face Marian models come in; Transformers go out to it, CTranslate2 and ONNX."""
+"""Import of Marian models; export of Transformers to Marian, CTranslate2 and ONNX, of embeddings to word2vec."""

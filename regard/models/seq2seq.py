@@ -33,7 +33,7 @@ from regard.models.paths import STEPS, Paths, layer_path
 from regard.models.wiring import Wiring, maxout_decoder, stacked_decoder
 from regard.nn.attention.intervention import Intervention
 from regard.nn.attention.memory import Memory
-from regard.nn.cells import Cell, GruNorm, Stack, between, maxout, reorder, reversal, uniform_linear
+from regard.nn.cells import Cell, GruNorm, Stack, interpolate, maxout, reorder, reversal, uniform_linear
 from regard.nn.dropout import dropout
 from regard.nn.embedding import Embeddings
 from regard.nn.products import PRODUCTS, Products, step_products
@@ -160,7 +160,7 @@ class ChoCell(Cell):
         update = torch.sigmoid(from_input[0] + from_hidden[0])
         reset = torch.sigmoid(from_input[1] + from_hidden[1])
         candidate = torch.tanh(from_input[2] + reset * from_hidden[2])
-        return between(candidate, hidden, update), summary
+        return interpolate(candidate, hidden, update), summary
 
 
 class ChoDecoder(nn.Module):

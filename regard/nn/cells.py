@@ -163,7 +163,7 @@ class Gru(Cell):
         reset = torch.sigmoid(from_input[0] + from_hidden[0])
         update = torch.sigmoid(from_input[1] + from_hidden[1])
         candidate = torch.tanh(from_input[2] + reset * from_hidden[2])
-        return (between(candidate, hidden, update),)
+        return (interpolate(candidate, hidden, update),)
 
     def _sequence(
         self, projected: Tensor, state: CellState, real: Tensor | None, backwards: bool
@@ -208,7 +208,7 @@ class PaperGru(Cell):
         if self.norm_candidate is not None:
             product = self.norm_candidate(product)
         candidate = torch.tanh(from_input[:, 2 * size :] + product)
-        return (between(hidden, candidate, update),)
+        return (interpolate(hidden, candidate, update),)
 
 
 class Lstm(Cell):
@@ -357,7 +357,7 @@ def maxout(inputs: Tensor) -> Tensor:
     return torch.unflatten(inputs, -1, (-1, 2)).amax(-1)
 
 
-def between(start: Tensor, end: Tensor, share: Tensor) -> Tensor:
-    """Linear interpolation start + share · (end − start), also for the mixed dtypes of mixed precision."""
+def interpolate(start: Tensor, end: Tensor, weight: Tensor) -> Tensor:
+    """Linear interpolation start + weight · (end − start), also for the mixed dtypes of mixed precision."""
     kind = torch.promote_types(start.dtype, end.dtype)
-    return torch.lerp(start.to(kind), end.to(kind), share.to(kind))
+    return torch.lerp(start.to(kind), end.to(kind), weight.to(kind))

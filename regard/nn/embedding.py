@@ -12,7 +12,7 @@ from torch.nn import functional
 from regard.config.models import RecurrentSettings, TransformerSettings
 from regard.errors import ConfigError
 from regard.nn.dropout import dropout
-from regard.nn.linear import linear, linear_with_own_weights
+from regard.nn.linear import linear, linear_for_one_search
 
 STACKED_SOURCE_SCALE = 10.0
 """Initial scale of source embeddings in stacked encoders.
@@ -74,7 +74,7 @@ class Embeddings(nn.Module):
     def projection(self, columns: Tensor | None = None) -> Callable[[Tensor], Tensor]:
         """`project` for many steps: selects the weights of `columns` once."""
         weight, bias = self._output(columns)
-        multiply = linear if columns is None else linear_with_own_weights()
+        multiply = linear if columns is None else linear_for_one_search()
         return lambda hidden: multiply(hidden, weight, bias)
 
     def _output(self, columns: Tensor | None) -> tuple[Tensor, Tensor | None]:

@@ -25,8 +25,10 @@ from torch.nn import functional
 from regard.errors import ConfigError
 from regard.machine import processor
 
-FEW = range(2, 97)  # rows for which packing pays; a single row is a matrix-vector product, which needs no packing
-LARGE = 2**19  # minimum elements of a weight for which packing pays
+PACKED_ROWS = range(
+    2, 97
+)  # rows for which packing pays; a single row is a matrix-vector product, which needs no packing
+PACKED_ELEMENTS = 2**19  # minimum elements of a weight for which packing pays
 
 INT8_ENGINES = ("x86", "fbgemm", "onednn")  # torch's quantisation backends for x86
 INT8_ROWS = 4  # with at least these rows int8 pays for weights of INT8_LARGE elements; with fewer, of INT8_HUGE
@@ -73,7 +75,7 @@ class PackedWeights(Weights):
     """
 
     def _pays(self, inputs: Tensor, weight: Tensor) -> bool:
-        few = inputs.dim() == 2 and inputs.size(0) in FEW and weight.numel() >= LARGE
+        few = inputs.dim() == 2 and inputs.size(0) in PACKED_ROWS and weight.numel() >= PACKED_ELEMENTS
         return few and torch.backends.mkldnn.is_available()  # type: ignore[no-untyped-call]
 
     def _pack(self, weight: Tensor, bias: Tensor | None, rows: int) -> Any:
@@ -141,7 +143,7 @@ def linear(inputs: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor
     return functional.linear(inputs, weight, bias) if weights is None else weights.linear(inputs, weight, bias)
 
 
-def linear_with_own_weights() -> Callable[[Tensor, Tensor, Tensor | None], Tensor]:
+def linear_for_one_search() -> Callable[[Tensor, Tensor, Tensor | None], Tensor]:
     """`linear` for weights made for one search, such as a shortlist's: the result owns their packed copies."""
     weights = _CURRENT.get()
     return functional.linear if weights is None else type(weights)().linear

@@ -199,8 +199,8 @@ def test_what_cannot_go_out_is_one_line(
     ]
     before = sorted(path.name for path in tmp_path.iterdir())
     capsys.readouterr()
-    for folder, door, out, reason in cases:
-        assert main(["export", str(folder), "--to", door, "--out", str(out)]) == 2
+    for folder, target_format, out, reason in cases:
+        assert main(["export", str(folder), "--to", target_format, "--out", str(out)]) == 2
         error = capsys.readouterr().err
         assert reason in error
         assert error.count("\n") == 1

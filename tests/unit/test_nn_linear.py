@@ -11,11 +11,11 @@ from torch import Tensor
 from regard.errors import ConfigError
 from regard.nn.embedding import Embeddings
 from regard.nn.linear import (
-    FEW,
     INT8_HUGE,
     INT8_LARGE,
     INT8_ROWS,
-    LARGE,
+    PACKED_ELEMENTS,
+    PACKED_ROWS,
     Int8Weights,
     Linear,
     PackedWeights,
@@ -30,7 +30,7 @@ COLUMNS = 64
 @pytest.fixture
 def weight() -> Tensor:
     torch.manual_seed(1)
-    return torch.randn(LARGE // COLUMNS, COLUMNS)
+    return torch.randn(PACKED_ELEMENTS // COLUMNS, COLUMNS)
 
 
 def int8() -> Int8Weights:
@@ -45,7 +45,7 @@ def searching_with(weights: Weights) -> Iterator[None]:
         yield
 
 
-@pytest.mark.parametrize("rows", [FEW[0], 5, FEW[-1]])
+@pytest.mark.parametrize("rows", [PACKED_ROWS[0], 5, PACKED_ROWS[-1]])
 @pytest.mark.parametrize("with_bias", [True, False])
 def test_packed_weights_give_an_ordinary_products_numbers(weight: Tensor, rows: int, with_bias: bool):
     inputs, bias = torch.randn(rows, COLUMNS), torch.randn(len(weight)) if with_bias else None
@@ -61,7 +61,7 @@ def test_packed_weights_give_an_ordinary_products_numbers(weight: Tensor, rows: 
 def test_weights_are_packed_only_where_it_pays(weight: Tensor):
     weights = PackedWeights()
     with searching_with(weights):
-        for rows in (FEW[0] - 1, FEW[-1] + 1):
+        for rows in (PACKED_ROWS[0] - 1, PACKED_ROWS[-1] + 1):
             linear(torch.randn(rows, COLUMNS), weight)
         linear(torch.randn(5, COLUMNS), weight[:-1])
         linear(torch.randn(5, COLUMNS).double(), weight.double())

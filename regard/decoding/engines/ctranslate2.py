@@ -60,7 +60,7 @@ class CTranslate2Engine:
         self._copy(settings)
 
     def takes(self, sentence: Sentence, extras: Extras, settings: SearchSettings) -> bool:
-        longest = max(len(sentence.ids), greatest_length(sentence.ids, settings))
+        longest = max(len(sentence.ids), maximum_length(sentence.ids, settings))
         return not extras and not sentence.prefix and longest <= MAX_POSITIONS
 
     def search(
@@ -136,9 +136,9 @@ class CTranslate2Model:
         for places, results in started:
             longest = sentences[places[0]]
             for place, result in zip(places, results, strict=True):
-                found, greatest = result.result(), greatest_length(sentences[place], settings)
-                too_long = any(len(pieces) >= greatest for pieces in found.hypotheses)
-                if too_long and greatest < greatest_length(longest, settings):
+                found, maximum = result.result(), maximum_length(sentences[place], settings)
+                too_long = any(len(pieces) >= maximum for pieces in found.hypotheses)
+                if too_long and maximum < maximum_length(longest, settings):
                     # it exceeded its own maximum length, since a batch has one for all: search again, alone
                     again.append((place, self._start([sentences[place]], settings)[0]))
                 else:
@@ -154,7 +154,7 @@ class CTranslate2Model:
             num_hypotheses=settings.beam if settings.length_penalty else settings.n_best,
             length_penalty=exponent(len(sentences[0]), settings.length_penalty),
             min_decoding_length=0,
-            max_decoding_length=greatest_length(sentences[0], settings),
+            max_decoding_length=maximum_length(sentences[0], settings),
             max_input_length=0,  # no silent truncation; `search.max_source` truncates before
             use_vmap=self._uses_map,
             return_scores=True,
@@ -164,11 +164,11 @@ class CTranslate2Model:
 
     def stream(self, sentence: Sequence[int], settings: SearchSettings) -> Iterator[StreamedToken]:
         """Stream the tokens of greedy search."""
-        greatest = greatest_length(sentence, settings)
+        maximum = maximum_length(sentence, settings)
         steps = self._translator.generate_tokens(
             [self._pieces[number] for number in sentence],
             min_decoding_length=0,
-            max_decoding_length=greatest,
+            max_decoding_length=maximum,
             max_input_length=0,
             use_vmap=self._uses_map,
             return_log_prob=True,
@@ -188,16 +188,16 @@ class CTranslate2Model:
         self, result: Any, sentence: Sequence[int], longest: Sequence[int], settings: SearchSettings
     ) -> list[Hypothesis]:
         """Sort by GNMT's score; `longest` is the longest sentence of the batch, which set the exponent."""
-        greatest = greatest_length(sentence, settings)
+        maximum = maximum_length(sentence, settings)
         found = [
-            self._hypothesis(pieces, score, greatest, len(longest), settings.length_penalty)
+            self._hypothesis(pieces, score, maximum, len(longest), settings.length_penalty)
             for pieces, score in zip(result.hypotheses, result.scores, strict=True)
         ]
         found.sort(key=lambda each: (not each.finished, -each.score))
         return found[: settings.n_best]
 
-    def _hypothesis(self, pieces: Sequence[str], score: float, greatest: int, longest: int, alpha: float) -> Hypothesis:
-        finished = len(pieces) < greatest
+    def _hypothesis(self, pieces: Sequence[str], score: float, maximum: int, longest: int, alpha: float) -> Hypothesis:
+        finished = len(pieces) < maximum
         ids = [*(self._numbers[piece] for piece in pieces), *([EOS] if finished else [])]
         total = score * len(ids) ** exponent(longest, alpha)
         return Hypothesis(
@@ -214,7 +214,7 @@ def exponent(length: int, alpha: float) -> float:
     return alpha * length / (5 + length)
 
 
-def greatest_length(sentence: Sequence[int], settings: SearchSettings) -> int:
+def maximum_length(sentence: Sequence[int], settings: SearchSettings) -> int:
     """Maximum length of its translation, as in `constraints.py`."""
     return int(settings.max_length_ratio * len(sentence)) + settings.max_length_extra
 
