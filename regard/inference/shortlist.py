@@ -24,7 +24,7 @@ def shortlist_folder(
     if text is None:
         kept = folder / "training" / "train"
         if not kept.exists():
-            raise ConfigError(f"{kept}: is gone, and with it the text: name it by --train SOURCE TARGET.")
+            raise ConfigError(f"{kept}: the training data is gone: give it with --train SOURCE TARGET.")
         corpus = EncodedCorpus.open(kept)
         sides = corpus.source, corpus.target
     else:
