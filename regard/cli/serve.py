@@ -54,6 +54,7 @@ def serve(
     allow_origins: Annotated[list[str], _setting("allow_origins", "--allow-origin", default=False)] = [],  # noqa: B006
     trusted_proxies: Annotated[list[str], _setting("trusted_proxies", "--trusted-proxy", default=False)] = [],  # noqa: B006
     max_characters: Annotated[int, _setting("max_characters")] = DEFAULTS.max_characters,
+    max_file_characters: Annotated[int, _setting("max_file_characters")] = DEFAULTS.max_file_characters,
     max_texts: Annotated[int, _setting("max_texts")] = DEFAULTS.max_texts,
     max_look_characters: Annotated[int, _setting("max_look_characters")] = DEFAULTS.max_look_characters,
     max_alternatives: Annotated[int, _setting("max_alternatives")] = DEFAULTS.max_alternatives,
@@ -140,6 +141,7 @@ def _run(
         import babel  # noqa: F401
         import fastapi  # noqa: F401
         import prometheus_client  # noqa: F401
+        import python_multipart  # noqa: F401
         import uvicorn  # noqa: F401
     except ModuleNotFoundError as error:
         raise ConfigError(f"serving needs {error.name}: pip install 'regard[serve]'.") from None

@@ -9,14 +9,16 @@ from typing import Any
 
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
-from fastapi.responses import FileResponse, JSONResponse, Response
+from fastapi.responses import FileResponse, HTMLResponse, JSONResponse, Response
 from fastapi.staticfiles import StaticFiles
 from starlette.exceptions import HTTPException
 from starlette.middleware.cors import CORSMiddleware
 
 from regard import __version__
 from regard.errors import LongLine
+from regard.serve.docs_page import docs_page
 from regard.serve.errors import ApiError, ClientGone
+from regard.serve.files import file_routes
 from regard.serve.guard import Guard
 from regard.serve.image_routes import image_routes
 from regard.serve.libre import errors, libre_routes
@@ -57,7 +59,7 @@ def build_app(
             text.close()
             queue.close()
 
-    # FastAPI's own pages of documentation load scripts from elsewhere
+    # FastAPI's own pages of documentation load scripts from elsewhere: /docs is ours
     app = FastAPI(
         title="Regard",
         version=__version__,
@@ -67,6 +69,8 @@ def build_app(
         lifespan=lifespan,
     )
     app.include_router(libre_routes(service))
+    if len(models):
+        app.include_router(file_routes(service))
     app.include_router(own_routes(service))
     if models.images:
         app.include_router(image_routes(service))
@@ -94,6 +98,10 @@ def _add_metrics(app: FastAPI, service: Service) -> None:
 
 def _add_page(app: FastAPI) -> None:
     index = STATIC / "index.html"
+
+    @app.get("/docs", include_in_schema=False)
+    async def docs(request: Request) -> HTMLResponse:
+        return HTMLResponse(docs_page(app.openapi(), str(request.base_url).rstrip("/")))
 
     @app.get("/", include_in_schema=False)
     async def page() -> Response:

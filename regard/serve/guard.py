@@ -32,6 +32,9 @@ _RAW_HEADERS = [(name.lower().encode(), value.encode()) for name, value in SECUR
 IMAGE_PATH = "/api/look-image"
 """The one endpoint whose bodies are images, and so may be larger."""
 
+FILE_PATH = "/translate_file"
+"""The one endpoint whose bodies hold files."""
+
 _DRAIN_SECONDS = 2.0  # given to a client that is still sending what was refused, so that it reads the answer
 
 
@@ -84,7 +87,10 @@ class Guard:
                     raise ApiError(503, "the server has many images to look at: try again later", retry_after=1)
                 self._images += 1
                 holds_image = True
-            body = await self._body(headers, receive, is_image)
+            most = self._settings.max_image_bytes if is_image else self._settings.max_body
+            if scope["method"] == "POST" and scope["path"] == FILE_PATH:
+                most = self._settings.max_file_body
+            body = await self._body(headers, receive, most)
             await self._app(inner, _replayed(body, receive), guarded_send)
         except ApiError as error:
             await refuse(error, receive, guarded_send)
@@ -102,10 +108,9 @@ class Guard:
             raise ApiError(421, f"this server is not called {host[:100]!r}: start it with --allow-host to allow that")
         check_origin(scope, headers, self._settings.allow_origins)
 
-    async def _body(self, headers: dict[bytes, bytes], receive: Receive, is_image: bool) -> bytes:
+    async def _body(self, headers: dict[bytes, bytes], receive: Receive, most: int) -> bytes:
         """The whole body of a request that may come in."""
         length = headers.get(b"content-length", b"")
-        most = self._settings.max_image_bytes if is_image else self._settings.max_body
         if length.isdigit() and int(length) > most:
             raise _too_large(most)
         if not length and b"transfer-encoding" not in headers:

@@ -1,17 +1,13 @@
-"""Languages: their codes and names, which ones a model translates between, and which one a text is written in."""
+"""Languages: their codes and names, and which ones a model translates between."""
 
 from __future__ import annotations
 
-import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from babel import Locale
-
-if TYPE_CHECKING:
-    from regard.data.text.tokenizer import Tokenizer
 
 UNKNOWN = "und"
 """The code of a language that nobody has named (BCP 47: undetermined)."""
@@ -62,29 +58,3 @@ def languages_of(metrics: Mapping[str, Any], folder_name: str) -> Languages:
         if name_of(found[1]) != found[1] and name_of(found[2]) != found[2]:
             return Languages(found[1], found[2])
     return Languages(UNKNOWN, UNKNOWN)
-
-
-@dataclass(frozen=True)
-class Detected:
-    """A language that a text may be written in; confidence from 0 to 100."""
-
-    language: str
-    confidence: float
-
-
-def detect(text: str, vocabularies: Mapping[str, Sequence[Tokenizer]]) -> list[Detected]:
-    """The languages by how briefly their vocabularies spell the text, the likeliest first.
-
-    A vocabulary of V pieces spells a text of n pieces in n · log2 V bits; pieces learned from a language spell that
-    language briefly and others at length. Of several vocabularies of a language the briefest counts. The confidence is
-    softmax(-bits), so vocabularies that both languages share say nothing: equal confidence.
-    """
-    bits = {
-        code: min(len(each.encode(text)) * math.log2(each.size) for each in tokenizers)
-        for code, tokenizers in vocabularies.items()
-    }
-    least = min(bits.values())
-    shares = {code: 2.0 ** (least - each) for code, each in bits.items()}
-    whole = sum(shares.values())
-    found = [Detected(code, round(100 * share / whole, 1)) for code, share in shares.items()]
-    return sorted(found, key=lambda each: -each.confidence)

@@ -10,14 +10,24 @@ from fastapi import APIRouter, Request
 from fastapi.responses import JSONResponse
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstraints, ValidationError, WithJsonSchema
 
+from regard.serve.detection import REMEDY, Detected, detect, is_installed
 from regard.serve.errors import ApiError
-from regard.serve.languages import UNKNOWN, Detected, Languages, detect, name_of
+from regard.serve.languages import UNKNOWN, Languages, name_of
 from regard.serve.markup import HtmlDocument
 from regard.serve.models import ServedModel
 from regard.serve.sentences import Document
 from regard.serve.service import Service
+from regard.serve.subtitles import SubtitleDocument
 
 AUTO = "auto"
+
+FORMATS: dict[str, type[Document]] = {
+    ".txt": Document,
+    ".srt": SubtitleDocument,
+    ".html": HtmlDocument,
+    ".htm": HtmlDocument,
+}
+"""The files that are translated, by the ends of their names."""
 
 
 def _whole(text: str) -> str:
@@ -78,7 +88,7 @@ class TranslateResponse(BaseModel):
 
 
 class Language(BaseModel):
-    """A source language and the languages it can be translated to."""
+    """A language and the languages it can be translated to, itself among them."""
 
     code: str
     name: str
@@ -107,6 +117,7 @@ class FrontendSettings(BaseModel):
     charLimit: int  # noqa: N815
     frontendTimeout: int  # noqa: N815
     filesTranslation: bool  # noqa: N815
+    languageDetection: bool  # noqa: N815  (not in LibreTranslate, which always detects)
     suggestions: bool
     supportedFilesFormat: list[str]  # noqa: N815
     language: LanguagePair
@@ -132,14 +143,13 @@ def errors(*statuses: int) -> dict[int | str, dict[str, Any]]:
 def libre_routes(service: Service) -> APIRouter:
     """The endpoints of LibreTranslate."""
     router = APIRouter(tags=["LibreTranslate"])
-    sources = service.models.sources
-    targets = sorted({target for targets in sources.values() for target in targets})
-    known: dict[str, Any] = {"source": {"enum": [AUTO, *sources]}, "target": {"enum": targets}} if targets else {}
+    served = service.models.languages
+    known: dict[str, Any] = {"source": {"enum": [AUTO, *served]}, "target": {"enum": [*served]}} if served else {}
 
     @router.post(
         "/translate",
         response_model=TranslateResponse,
-        responses=errors(400, 403, 429, 503),
+        responses=errors(400, 403, 429, 501, 503),
         openapi_extra=_documented(
             TranslateRequest,
             alternatives={"maximum": service.settings.max_alternatives},
@@ -159,17 +169,17 @@ def libre_routes(service: Service) -> APIRouter:
         openapi_extra=_documented(DetectRequest),
     )
     async def detect_language(request: Request) -> JSONResponse:
-        """Which of the source languages a text is written in."""
+        """Which of the languages a text is written in: the probability in percent among all that can be detected."""
         asked = await read_body(request, DetectRequest)
         service.admit(request, asked.api_key)
         service.check_size([asked.q])
-        work = service.text.run(lambda: _detect(service, asked.q, None))
+        work = service.text.run(lambda: _detect(asked.q, list(served)))
         return JSONResponse([_plain(each) for each in await service.wait(request, work)])
 
     @router.get("/languages", response_model=list[Language], responses=errors())
     async def languages() -> list[dict[str, Any]]:
-        """The source languages, and what each can be translated to."""
-        return [{"code": code, "name": name_of(code), "targets": targets} for code, targets in sources.items()]
+        """All source and target languages, and what each can be translated to."""
+        return [{"code": code, "name": name_of(code), "targets": targets} for code, targets in served.items()]
 
     @router.get("/health", response_model=Health, responses=errors(503))
     async def health() -> Health:
@@ -195,8 +205,8 @@ async def _translate(service: Service, asked: TranslateRequest) -> dict[str, Any
     alternatives = max(0, asked.alternatives)
     kind = HtmlDocument if asked.format == "html" else Document
 
-    def read() -> tuple[ServedModel, Detected | None, list[Document]]:
-        model, detected = _model(service, asked, texts)
+    def read() -> tuple[ServedModel | None, Detected | None, list[Document]]:
+        model, detected = choose_model(service, asked.source, asked.target, texts)
         return model, detected, [kind.of(text) for text in texts]
 
     model, detected, documents = await service.text.run(read)
@@ -209,43 +219,65 @@ async def _translate(service: Service, asked: TranslateRequest) -> dict[str, Any
             found["alternatives"] = [document.alternatives(alternatives) for document in documents]
         return found if isinstance(asked.q, list) else {name: each[0] for name, each in found.items()}
 
+    if model is None:
+        return _untranslated(asked, texts, detected)
     return await service.translate(model, documents, 1 + alternatives, answer)
 
 
-def _model(service: Service, asked: TranslateRequest, texts: list[str]) -> tuple[ServedModel, Detected | None]:
-    """The model that is asked for, and the language it was chosen by if that was left to us."""
-    sources, models = service.models.sources, service.models
-    if asked.source not in sources and asked.source != AUTO:
-        raise ApiError(400, f"{asked.source} is not supported")
-    if not any(asked.target in targets for targets in sources.values()):
-        raise ApiError(400, f"{asked.target} is not supported")
+def _untranslated(asked: TranslateRequest, texts: list[str], detected: Detected | None) -> dict[str, Any]:
+    """The answer for a text that is written in the target language already."""
+    found: dict[str, Any] = {"translatedText": asked.q}
+    if detected is not None:
+        found["detectedLanguage"] = [_plain(detected)] * len(texts) if isinstance(asked.q, list) else _plain(detected)
+    if asked.alternatives > 0:
+        found["alternatives"] = [[] for _ in texts] if isinstance(asked.q, list) else []
+    return found
+
+
+def choose_model(
+    service: Service, source: str, target: str, texts: list[str]
+) -> tuple[ServedModel | None, Detected | None]:
+    """The model that is asked for, and the language it was chosen by if that was left to us.
+
+    No model: the text is in the target language, and comes back as it is. So does LibreTranslate.
+    """
+    served = service.models.languages
+    if source not in served and source != AUTO:
+        raise ApiError(400, f"{source} is not supported")
+    if target not in served:
+        raise ApiError(400, f"{target} is not supported")
     detected = None
-    source = asked.source
     if source == AUTO:
-        able = [code for code, targets in sources.items() if asked.target in targets]
-        # the only one there is needs no guess
-        detected = Detected(able[0], 0.0) if len(able) == 1 else _detect(service, "\n".join(texts), able)[0]
+        able = [code for code, targets in served.items() if target in targets]
+        detected = _detected(service, "\n".join(texts), able, target)
         source = detected.language
-    model = models.translating(source, asked.target)
-    if model is None:
-        target_name, source_name = name_of(asked.target), name_of(source)
+    model = service.models.translating(source, target)
+    if model is None and source != target:
         raise ApiError(
             400,
-            f"{target_name} ({asked.target}) is not available as a target language from {source_name} ({source})",
+            f"{name_of(target)} ({target}) is not available as a target language from {name_of(source)} ({source})",
         )
     return model, detected
 
 
-def _detect(service: Service, text: str, among: list[str] | None) -> list[Detected]:
-    codes = list(service.models.sources) if among is None else among
-    vocabularies = {
-        code: [model.translator.source_tokenizer for model in service.models if model.languages.source == code]
-        for code in codes
-    }
-    if len({frozenset(tokenizers) for tokenizers in vocabularies.values()}) < len(codes) or len(codes) < 2:
-        served = ", ".join(codes)
-        raise ApiError(501, f"the models served ({served}) cannot tell languages apart: name the source language")
-    return detect(text, vocabularies)
+def _detected(service: Service, text: str, able: list[str], target: str) -> Detected:
+    """The language to translate from; where none can be detected, the only one there is, with confidence 0."""
+    sources = [code for code in able if service.models.translating(code, target) is not None]
+    try:
+        return _detect(text, able)[0]
+    except ApiError:
+        if len(sources) == 1:
+            return Detected(sources[0], 0.0)
+        raise
+
+
+def _detect(text: str, among: list[str]) -> list[Detected]:
+    if not is_installed():
+        raise ApiError(501, f"this server cannot detect languages without py3langid: {REMEDY}")
+    found = detect(text, among)
+    if not found:
+        raise ApiError(501, f"the languages served ({', '.join(among)}) cannot be detected: name the source language")
+    return found
 
 
 def _plain(detected: Detected) -> dict[str, Any]:
@@ -259,9 +291,10 @@ def _frontend_settings(service: Service) -> dict[str, Any]:
         "keyRequired": service.gate.keys.required,
         "charLimit": service.settings.max_characters,
         "frontendTimeout": 500,
-        "filesTranslation": False,
+        "filesTranslation": len(service.models) > 0,
+        "languageDetection": is_installed() and any(code != UNKNOWN for code in service.models.languages),
         "suggestions": False,
-        "supportedFilesFormat": [],
+        "supportedFilesFormat": [*FORMATS] if len(service.models) else [],
         "language": {
             "source": {"code": first.source, "name": name_of(first.source)},
             "target": {"code": first.target, "name": name_of(first.target)},
@@ -282,12 +315,17 @@ async def read_body(request: Request, kind: type[Asked]) -> Asked:
     try:
         return kind.model_validate(table)
     except ValidationError as error:
-        first = error.errors(include_url=False, include_input=False)[0]
-        name = str(first["loc"][0]) if first["loc"] else "body"
-        if first["type"] in ("missing", "string_too_short", "too_short"):
-            raise ApiError(400, f"Invalid request: missing {name} parameter") from None
-        message = first["msg"].removeprefix("Value error, ")
-        raise ApiError(400, f"Invalid request: {name}: {message}") from None
+        raise refused(error) from None
+
+
+def refused(error: ValidationError) -> ApiError:
+    """What is wrong with a request, in LibreTranslate's words where it has some."""
+    first = error.errors(include_url=False, include_input=False)[0]
+    name = str(first["loc"][0]) if first["loc"] else "body"
+    if first["type"] in ("missing", "string_too_short", "too_short"):
+        return ApiError(400, f"Invalid request: missing {name} parameter")
+    message = first["msg"].removeprefix("Value error, ")
+    return ApiError(400, f"Invalid request: {name}: {message}")
 
 
 def _json(raw: bytes) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 from regard.serve.inline import INLINE, INLINE_KEPT, INLINE_VOID, Kept, Run, read_run
 from regard.serve.placing import Placing, placed
-from regard.serve.sentences import Document, Part, split_line, split_text
+from regard.serve.sentences import Document, Part, Said, split_line, split_text
 from regard.serve.tags import Tag, read_tags
 
 _KEPT_ELEMENTS = INLINE_KEPT | {"script", "style", "textarea"}
@@ -57,6 +57,14 @@ class HtmlDocument(Document):
         """Whether elements are to be placed by what words looked at."""
         return any(run.has_elements for _, run in self.runs.values())
 
+    def escape(self, text: str) -> str:
+        """The text as HTML."""
+        return html.escape(text, quote=False)
+
+    def arranged(self, place: int, said: list[Said]) -> list[Said]:
+        """The translations of a run that begins at `place`, as they are written; their length stays."""
+        return said
+
     def text(self, choice: int = 0) -> str:
         """The whole text, with the inline elements in the translations."""
         out: list[str] = []
@@ -68,14 +76,9 @@ class HtmlDocument(Document):
             else:
                 parts = [(part.text, part.translate) for part in self.parts[place:end]]
                 said = [self.said(number, choice) for number in range(place, end)]
-                out.append(placed(run, Placing(parts, said), escape))
+                out.append(placed(run, Placing(parts, self.arranged(place, said)), self.escape))
             place = end
         return "".join(out)
-
-
-def escape(text: str) -> str:
-    """The text as HTML."""
-    return html.escape(text, quote=False)
 
 
 def plain_text(source: str) -> str:

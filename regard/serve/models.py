@@ -68,12 +68,11 @@ class ServedModels:
         return self._by_pair.get((source, target))
 
     @property
-    def sources(self) -> dict[str, list[str]]:
-        """The source languages, each with the targets it can be translated to."""
-        found: dict[str, list[str]] = {}
-        for source, target in self._by_pair:
-            found.setdefault(source, []).append(target)
-        return found
+    def languages(self) -> dict[str, list[str]]:
+        """All source and target languages, each with what it can be translated to: sorted, itself among them."""
+        codes = dict.fromkeys(code for pair in self._by_pair for code in pair)
+        pairs = {*self._by_pair, *((code, code) for code in codes)}
+        return {code: sorted(target for source, target in pairs if source == code) for code in codes}
 
 
 def load_models(

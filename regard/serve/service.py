@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 
 from fastapi import Request
 
+from regard.evaluation.alignment import links
 from regard.inference.translation import Translation
 from regard.serve.errors import ApiError, ClientGone
 from regard.serve.limits import Gate, bearer
@@ -20,6 +21,8 @@ from regard.serve.settings import ServeSettings
 from regard.serve.text_workers import TextWorkers
 
 Result = TypeVar("Result")
+
+_LEAST_ATTENTION = 0.1  # that links a source word which is no target word's most attended one
 
 
 @dataclass(frozen=True)
@@ -104,14 +107,26 @@ def _accept(
     for document, each in zip(documents, lines, strict=True):
         own = [next(found) for _ in each]
         texts = [[said.text for said in best.n_best] for best in own]
-        links = [[_links(said) for said in best.n_best] for best in own] if attention else None
-        further.append(document.accept(texts, links))
+        linked = [[_links(said) for said in best.n_best] for best in own] if attention else None
+        further.append(document.accept(texts, linked))
     return further
 
 
 def _links(translation: Translation) -> Links:
-    """Which words belong together, by what each looked at most; none for a model without attention."""
-    return frozenset() if translation.alignment is None else translation.links()
+    """Which words belong together, by their attention; none for a model without attention.
+
+    Each target word with the source word it attends to most; each source word that is left with the target word that
+    attends to it most, if it gives it a tenth of its attention.
+    """
+    if translation.alignment is None:
+        return frozenset()
+    weights = translation.word_alignment()  # (W_t, W_s)
+    found = set(links(weights))
+    if weights.size:
+        left = set(range(weights.shape[1])) - {source for source, _ in found}
+        best = weights.argmax(axis=0)
+        found |= {(source, int(best[source])) for source in left if weights[best[source], source] >= _LEAST_ATTENTION}
+    return found
 
 
 async def _disconnected(request: Request) -> None:

@@ -22,6 +22,7 @@ class ServeSettings(Settings):
     )
 
     max_characters: int = Field(5000, ge=1, description="characters of a request, all its texts together")
+    max_file_characters: int = Field(50_000, ge=1, description="characters of a file that is sent")
     max_texts: int = Field(128, ge=1, description="texts of a request")
     max_look_characters: int = Field(400, ge=1, description="characters of a sentence to look inside")
     max_alternatives: int = Field(5, ge=0, le=100, description="further translations of a text")
@@ -68,3 +69,8 @@ class ServeSettings(Settings):
     def max_body(self) -> int:
         """Bytes of a request: every character may be written as two JSON escapes, beside what frames them."""
         return 12 * self.max_characters + 64 * 1024
+
+    @property
+    def max_file_body(self) -> int:
+        """Bytes of a form with a file in UTF-8."""
+        return 4 * self.max_file_characters + 64 * 1024

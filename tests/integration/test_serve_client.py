@@ -31,7 +31,10 @@ def test_it_detects(client: LibreTranslateAPI) -> None:
 
 
 def test_it_lists_languages(client: LibreTranslateAPI) -> None:
-    assert {language["code"]: language["targets"] for language in client.languages()} == {"en": ["de"], "de": ["en"]}
+    assert {language["code"]: language["targets"] for language in client.languages()} == {
+        "en": ["de", "en"],
+        "de": ["de", "en"],
+    }
 
 
 def test_it_is_refused_without_its_key(server: Running) -> None:

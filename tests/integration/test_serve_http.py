@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import html as html_library
 import json
+import re
 import socket
 import threading
 import time
@@ -100,17 +102,35 @@ def test_forms_are_read(server: Running) -> None:
 
 def test_the_source_language_is_found(server: Running) -> None:
     answer = server.ask("/translate", {"q": "die katze sah das haus", "source": "auto", "target": "en"})[1]
-    assert answer == {
-        "translatedText": "DIE KATZE SAH DAS HAUS",
-        "detectedLanguage": {"confidence": 0.0, "language": "de"},  # the only one: not a guess
-    }
+    assert answer["translatedText"] == "DIE KATZE SAH DAS HAUS"
+    assert answer["detectedLanguage"]["language"] == "de"
+    assert answer["detectedLanguage"]["confidence"] > 50
     assert server.ask("/detect", {"q": "die katze sah das haus"})[1][0]["language"] == "de"
     assert server.ask("/detect", {"q": "the cat saw the house"})[1][0]["language"] == "en"
 
 
+def test_a_text_in_the_target_language_comes_back(server: Running) -> None:
+    english = "the cat saw the house"
+    assert server.translate(english, target="en")[1] == {"translatedText": english}
+    answer = server.translate([english], source="auto", target="en", alternatives=1)[1]
+    assert (answer["translatedText"], answer["alternatives"]) == ([english], [[]])
+    assert answer["detectedLanguage"][0]["language"] == "en"
+
+
+def test_without_the_detector_the_server_says_so(server: Running, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert server.ask("/frontend/settings")[1]["languageDetection"] is True
+    monkeypatch.setattr("regard.serve.libre.is_installed", lambda: False)
+    status, answer, _ = server.ask("/detect", {"q": "the cat"})
+    assert status == 501
+    assert "pip install 'regard[detect]'" in answer["error"]
+    assert server.ask("/frontend/settings")[1]["languageDetection"] is False
+    answer = server.ask("/translate", {"q": "die katze", "source": "auto", "target": "en"})[1]
+    assert answer["detectedLanguage"] == {"confidence": 0.0, "language": "de"}  # the only one: nothing was detected
+
+
 def test_what_the_server_tells_about_itself(server: Running) -> None:
     languages = server.ask("/languages")[1]
-    assert languages[0] == {"code": "en", "name": "English", "targets": ["de"]}
+    assert languages[0] == {"code": "en", "name": "English", "targets": ["de", "en"]}
     assert server.ask("/health")[1] == {"status": "ok"}
     settings = server.ask("/frontend/settings")[1]
     assert settings["charLimit"] == 200
@@ -181,7 +201,7 @@ def test_a_stream_of_nothing_ends(models: list[ServedModel]) -> None:
         (b'{"q": "\\ud800", "source": "en", "target": "de"}', "Invalid request: q: holds a lone surrogate"),
         (b'{"q": "a", "source": "\\ud800", "target": "de"}', "Invalid request: source: holds a lone surrogate"),
         (b'{"q": "a", "source": "xx", "target": "de"}', "xx is not supported"),
-        (b'{"q": "a", "source": "en", "target": "en"}', "English (en) is not available as a target language from"),
+        (b'{"q": "a", "source": "en", "target": "xx"}', "xx is not supported"),
         (b'{"q": "a", "source": "en", "target": "de", "format": "pdf"}', "Invalid request: format: Input should be"),
     ],
 )
@@ -283,7 +303,7 @@ def test_unknown_paths_and_methods(server: Running) -> None:
         assert server.ask(path)[0] == 404, path
 
 
-@pytest.mark.parametrize("path", ["/", "/health", "/nothing", "/openapi.json", "/static/main.js"])
+@pytest.mark.parametrize("path", ["/", "/docs", "/health", "/nothing", "/openapi.json", "/static/main.js"])
 def test_every_answer_has_its_headers(server: Running, path: str) -> None:
     headers = {name.lower(): value for name, value in server.ask(path)[2].items()}
     for name, value in SECURITY_HEADERS.items():
@@ -418,3 +438,17 @@ def test_a_sentence_of_too_many_pieces_is_refused_and_the_next_is_translated() -
             assert status == expected
             assert "are more than search.max_source = 8: shorten it" in answer["error"]
         assert server.translate("a")[0] == 200
+
+
+@pytest.mark.parametrize("kind", ["bahdanau", "luong", "seq2seq"])
+def test_the_text_of_an_html_translation_is_the_plain_translation(kind: str) -> None:
+    sentences = [
+        "the <b>small</b> house",
+        "a <i>green <b>tree</b> stands</i> here.",
+        "on the <i>island</i>.",
+        "<a>here is</a> it",
+    ]
+    with running([served(tiny(kind=kind, shouting=False))]) as server:
+        found = server.translate(sentences, format="html")[1]["translatedText"]
+        plain = server.translate([re.sub("<[^>]*>", "", each) for each in sentences])[1]["translatedText"]
+    assert [html_library.unescape(re.sub("<[^>]*>", "", each)) for each in found] == plain

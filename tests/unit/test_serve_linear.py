@@ -19,6 +19,7 @@ from regard.serve.sentences import (
     keeps_placeholders,
     split_text,
 )
+from regard.serve.subtitles import SubtitleDocument
 from regard.serve.tags import read_tags
 
 SHORT, FACTOR = 800, 6
@@ -81,6 +82,7 @@ def round_trip(kind: type[Document], text: str) -> None:
 FUNCTIONS: dict[str, Callable[[str], object]] = {
     "Document": lambda text: round_trip(Document, text),
     "HtmlDocument": lambda text: round_trip(HtmlDocument, text),
+    "SubtitleDocument": lambda text: round_trip(SubtitleDocument, text),
     "around_placeholders": around_placeholders,
     "plain_text": plain_text,
     "parse_pair": parse_pair,
@@ -115,7 +117,7 @@ def test_time_grows_no_faster_than_the_text(function: str) -> None:
 
 @pytest.mark.parametrize("text", ["<a" * 2500, "." * 5000, '<a b="' * 800, "a" * 5000, "&#" * 2500, "1. " * 1600])
 def test_the_longest_request_takes_moments(text: str) -> None:
-    for kind in (Document, HtmlDocument):
+    for kind in (Document, HtmlDocument, SubtitleDocument):
         assert seconds(partial(round_trip, kind), text, 3) < 0.2
 
 
