@@ -229,10 +229,10 @@ class Document:
 
     def accept_parts(self, translations: Sequence[list[str]]) -> None:
         """Take the translations of the lines that `accept` gave."""
-        stream = iter(translations)
+        stream, linked = iter(translations), self.needs_links
         for place, parts in self._cut.items():
             pairs = [(part.text, next(stream)[0] if part.translate else part.text) for part in parts]
-            self._said[place] = [joined(pairs)]
+            self._said[place] = [joined(pairs) if linked else Said("".join(said for _, said in pairs))]
 
     def said(self, place: int, choice: int = 0) -> Said:
         """The translation of a part, or the part itself; `choice` 1 is the second one, if there is one."""
