@@ -5,8 +5,13 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 TOOLS := $(VENV)/.tools-installed
-# Linux without a GPU: TORCH_INDEX=https://download.pytorch.org/whl/cpu installs the much smaller CPU build.
-TORCH_INDEX ?=
+# Linux without a GPU: TORCH=cpu installs the CPU build of PyTorch, without the gigabytes of CUDA.
+TORCH ?=
+TORCH_INDEX ?= $(if $(filter cpu,$(TORCH)),https://download.pytorch.org/whl/cpu)
+ifneq ($(filter-out cpu,$(TORCH)),)
+$(error TORCH=$(TORCH): only TORCH=cpu is known; TORCH_INDEX=URL names any other index)
+endif
+PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 PAIR ?= en-fr
 
 .DEFAULT_GOAL := help
@@ -21,20 +26,23 @@ venv: $(STAMP) ## create .venv with the pinned dependencies
 $(STAMP): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Regard needs Python 3.11 or later, this is " + sys.version.split()[0] + ": make PYTHON=/path/to/python3.11")'
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check torch==2.13.0 $(if $(TORCH_INDEX),--index-url $(TORCH_INDEX))
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[serve]'
+	@echo "Installing PyTorch 2.13.0 $(if $(TORCH_INDEX),from $(TORCH_INDEX),(on Linux without a GPU, TORCH=cpu is much smaller)): about a minute, by your line"
+	@$(PIP) torch==2.13.0 $(if $(TORCH_INDEX),--index-url $(TORCH_INDEX))
+	@echo "Installing Regard and its libraries (tokenizers, matplotlib, fastapi, …; about 250 MB on disk): about half a minute"
+	@$(PIP) -c constraints.txt -e '.[serve]'
 	touch $(STAMP)
 
 # What tests and linters need is several times as much, so that a user of Regard does not wait for it.
 tools: $(TOOLS) ## and with all that testing needs
 $(TOOLS): $(STAMP)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
+	@echo "Installing what tests and linters need (pytest, mypy, transformers, onnxruntime, …; about 700 MB on disk): about a minute"
+	@$(PIP) -c constraints.txt -e '.[dev]'
 	touch $(TOOLS)
 
-quickstart: venv ## train, translate, score and look, in about four minutes (PAIR=en-fr, en-de or en-ko)
+quickstart: venv ## train, translate, score and look, in about five minutes with installation (PAIR=en-fr, en-de or en-ko)
 	$(BIN)/regard quickstart --pair $(PAIR)
 
-test: lint chromium ## lint, type-check and run the quick tests
+test: lint chromium ## lint, type-check and run the quick tests, in about seven minutes
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2
 
 # The page is tested in a real browser: Debian's, installed here where that needs nobody's password.
@@ -52,7 +60,7 @@ benchmark: venv ## measure beside OpenNMT-py and JoeyNMT, some two hours (DATA=f
 # Regard writes CTranslate2's model with the help of its package.
 benchmark-transformer: BENCHMARK := transformer
 benchmark-transformer: venv ## measure beside Hugging Face, OpenNMT-py and CTranslate2, half an hour
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt ctranslate2
+	$(PIP) -c constraints.txt ctranslate2
 	$(RUN_BENCHMARK)
 
 define RUN_BENCHMARK

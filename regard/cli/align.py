@@ -1,11 +1,13 @@
 """`regard align`: word links of a text and its translation, found without any model."""
 
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from regard.cli.columns import Columns, parse_columns, refuse_columns, with_columns
 from regard.cli.progress import bar_on_stderr
 
 
@@ -16,6 +18,7 @@ def align(
         list[Path] | None,
         typer.Option(metavar="SOURCE [TARGET]", help="More text to learn from.", show_default=False),
     ] = None,
+    columns: Columns = None,
     gold: Annotated[
         Path | None,
         typer.Option(help="Links to compare with: i-j sure, ipj possible, from 0.", show_default=False),
@@ -40,7 +43,7 @@ def align(
     (`regard train --set training.guided_attention=0.5`). Many pairs are needed: some thousands, or more by --train.
     """
     from regard.data.text.aligner import PIECES, align_text
-    from regard.data.text.corpus import read_pairs
+    from regard.data.text.corpus import Pair, read_pairs
     from regard.errors import ConfigError
     from regard.evaluation.alignment import aer, check_bounds, format_links, read_links
     from regard.process import tune_process
@@ -49,11 +52,17 @@ def align(
     tune_process(threads)
     if output is not None and not output.parent.is_dir():
         raise ConfigError(f"--output {output}: there is no folder {output.parent}: make it first.")
-    asked = [(pair.source, pair.target) for pair in read_pairs(source, target)]
+    if target is not None and (train is None or len(train) != 1):
+        refuse_columns(columns, "no text is one file with tabs")
+    chosen = parse_columns(columns)
+    first = source if target is not None else with_columns(source, chosen)
+    asked = [(pair.source, pair.target) for pair in read_pairs(first, target)]
     known = None if gold is None else read_links(gold)
     if known is not None:
         check_bounds(known, [pair[0] for pair in asked], [pair[1] for pair in asked], where=str(gold))
-    more = read_pairs(*train) if train else ()
+    more: Iterable[Pair] = ()
+    if train:
+        more = read_pairs(*train) if len(train) > 1 else read_pairs(with_columns(train[0], chosen))
     with bar_on_stderr() as show:
         found = align_text(
             asked,

@@ -22,6 +22,7 @@ from collections.abc import Callable, Sequence
 from difflib import get_close_matches
 from importlib import import_module
 from keyword import iskeyword
+from pathlib import Path
 
 import typer
 import typer.main
@@ -33,7 +34,7 @@ from regard.process import wait_patiently
 
 # command -> its line in `regard --help`; in the order of use
 COMMANDS = {
-    "quickstart": "Train, translate, score and look, in four minutes, with nothing to download.",
+    "quickstart": "Train, translate, score and look, in about four minutes, with nothing to download.",
     "train": "Train a model from a recipe, or go on with one.",
     "translate": "Translate lines from stdin or files.",
     "evaluate": "BLEU, chrF, TER, alignment error rate; accuracy of a classifier.",
@@ -189,7 +190,9 @@ def _usage_message(error: typer.TyperException, arguments: Sequence[str]) -> str
 def _system_message(error: OSError) -> str:
     if error.errno == errno.EBADF and (closed := closed_streams()):
         return f"{' and '.join(closed)} {'is' if len(closed) == 1 else 'are'} closed: redirect to a file, or leave open"
-    reason = (error.strerror or str(error) or type(error).__name__).lower()
+    from regard.storage.files import reason
+
+    why = reason(error, Path(error.filename or "."))
     where = f"{error.filename}: " if error.filename else ""
     remedies = {
         errno.ENOSPC: "free some space, or choose another folder",
@@ -200,7 +203,7 @@ def _system_message(error: OSError) -> str:
         errno.EISDIR: "give a file",
     }
     remedy = remedies.get(error.errno or 0)
-    return f"{where}{reason}" + (f": {remedy}" if remedy else "")
+    return f"{where}{why}" + (f": {remedy}" if remedy else "")
 
 
 def _fail(message: str, status: int = EXIT_USER_ERROR) -> int:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from regard.cli.columns import Columns, parse_columns, refuse_columns, with_columns
 from regard.cli.options import only_options, reads_images
 from regard.cli.progress import bar_on_stderr
 from regard.errors import ConfigError
@@ -46,6 +47,7 @@ def evaluate(
     reference: Annotated[
         list[Path] | None, typer.Option(help="Their translations; give it again for each further reference.")
     ] = None,
+    columns: Columns = None,
     gold_alignments: Annotated[
         Path | None, typer.Option(help="Word links of source and (first) reference: i-j sure, ipj possible.")
     ] = None,
@@ -122,9 +124,10 @@ def evaluate(
         raise ConfigError("--hypotheses: nothing is translated, so --beam and --set change nothing: leave them out.")
     if toy is None:
         _refuse({"--split": split, "--count": count}, "it goes with --toy")
-        test = _read_files(source, reference or [], gold_alignments, one_based)
+        test = _read_files(source, reference or [], columns, gold_alignments, one_based)
     else:
         _refuse({"--source": source, "--reference": reference, "--gold-alignments": gold_alignments}, "--toy has it")
+        refuse_columns(columns, "--toy names no file")
         test = _toy_test(toy, split, count)
     given = None if hypotheses is None else _read_hypotheses(hypotheses, len(test.sources))
     translator = _load(model, device, threads, needed_for="--gold-alignments" if gold_alignments else None, given=given)
@@ -188,14 +191,19 @@ def _figures(result: Mapping[str, Any], indent: str = "") -> list[str]:
 # --- the test set -------------------------------------------------------------------------------------------------
 
 
-def _read_files(source: Path | None, references: Sequence[Path], gold: Path | None, one_based: bool) -> TestSet:
+def _read_files(
+    source: Path | None, references: Sequence[Path], columns: str | None, gold: Path | None, one_based: bool
+) -> TestSet:
     from regard.evaluation.test_set import read_test_set
 
     if source is None:
         raise ConfigError("there is no test set: give --source and --reference, or --toy phrases:en-fr.")
     if gold is None:
         _refuse({"--one-based": one_based or None}, "it goes with --gold-alignments")
-    return read_test_set(source, references, gold, one_based=one_based)
+    if references:
+        refuse_columns(columns, "with --reference, no file has two columns")
+        return read_test_set(source, references, gold, one_based=one_based)
+    return read_test_set(with_columns(source, parse_columns(columns)), (), gold, one_based=one_based)
 
 
 def _toy_test(toy: str, split: str | None, count: int | None) -> TestSet:

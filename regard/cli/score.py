@@ -6,11 +6,14 @@ from typing import Annotated, Literal
 
 import typer
 
+from regard.cli.columns import Columns, parse_columns, refuse_columns, with_columns
+
 
 def score(
     model: Annotated[Path, typer.Argument(help="A model folder.")],
     source: Annotated[Path, typer.Option(help="The sentences, or one file with a tab between the sides.")],
     target: Annotated[Path | None, typer.Option(help="Their translations, line by line.", show_default=False)] = None,
+    columns: Columns = None,
     form: Annotated[
         Literal["text", "json"], typer.Option("--format", help="Columns, or a JSON object on each line.")
     ] = "text",
@@ -33,12 +36,15 @@ def score(
     from regard.inference.translator import Translator
     from regard.process import tune_process
 
+    if target is not None:
+        refuse_columns(columns, "with --target, no file has two columns")
+    first = source if target is not None else with_columns(source, parse_columns(columns))
     tune_process(threads)
     translator = Translator.load(model, device)
     pairs, log_probability, tokens = 0, 0.0, 0
     if form == "text":
         typer.echo("pair\tlog_probability\ttokens\tperplexity")
-    for each in translator.score_pairs(read_pairs(source, target), batch_tokens=batch_tokens):
+    for each in translator.score_pairs(read_pairs(first, target), batch_tokens=batch_tokens):
         pairs += 1
         log_probability += each.log_probability
         tokens += each.tokens

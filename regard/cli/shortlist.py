@@ -5,6 +5,9 @@ from typing import Annotated
 
 import typer
 
+from regard.cli.columns import Columns, parse_columns, refuse_columns, with_columns
+from regard.errors import ConfigError
+
 
 def shortlist(
     model: Annotated[Path, typer.Argument(help="A model folder.", show_default=False)],
@@ -16,6 +19,7 @@ def shortlist(
             show_default=False,
         ),
     ] = None,
+    columns: Columns = None,
     likely: Annotated[
         int | None, typer.Option(min=1, help="Translations kept for each source piece.", show_default=False)
     ] = None,
@@ -33,12 +37,21 @@ def shortlist(
     them alone, which is quicker where that layer is much of the work: with a beam, with a large vocabulary. Scores are
     those among these pieces. Longer lists cost speed and lose less.
     """
+    from regard.data.text.sources import Given
     from regard.decoding.shortlist import COMMON, LIKELY
     from regard.inference.shortlist import shortlist_folder
 
+    if train is not None and len(train) > 2:
+        raise ConfigError(f"--train {' '.join(train)}: at most two files: the source and the target.")
+    if train is None or len(train) > 1:
+        refuse_columns(columns, "it goes with --train and one file with tabs")
+    text: Given | None = None
+    if train is not None:
+        text = (train[0], train[1]) if len(train) > 1 else with_columns(train[0], parse_columns(columns))
+
     typer.echo("finding the likely pieces: up to a minute or two for a large text", err=True)
     made = shortlist_folder(
-        model, train, likely=LIKELY if likely is None else likely, common=COMMON if common is None else common
+        model, text, likely=LIKELY if likely is None else likely, common=COMMON if common is None else common
     )
     size = len(made.common)
     typer.echo(f"wrote a shortlist into {model}: {size} pieces for every sentence, up to {made.likely.size(1)} a piece")

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from regard.cli.columns import Columns, parse_columns, refuse_columns, with_columns
 from regard.errors import ConfigError
+
+if TYPE_CHECKING:
+    from regard.data.text.corpus import TabbedFile
 
 
 def train(
@@ -39,6 +43,7 @@ def train(
             show_default=False,
         ),
     ] = None,
+    columns: Columns = None,
     out: Annotated[
         Path | None,
         typer.Option(metavar="DIR", help="The model folder to write.", show_default=False),
@@ -116,9 +121,12 @@ def train(
     Ctrl-C saves and stops; --resume goes on exactly where it was, to the end that was set, or to the one you name. The
     best model so far is in the folder from the first validation on.
     """
-    train_data, valid_data = _data("--train", train or []), _data("--valid", valid or [])
+    chosen = parse_columns(columns)
+    train_data, valid_data = _data("--train", train or [], chosen), _data("--valid", valid or [], chosen)
     named = {"budget": budget, "epochs": epochs, "updates": updates, "seed": seed}
     overrides = [*(changes or []), *(f"training.{name}={value}" for name, value in named.items() if value is not None)]
+    if len(train or []) != 1 and len(valid or []) != 1:
+        refuse_columns(columns, "it goes with one file with tabs, in --train or --valid")
     if resume is not None:
         _only_resume(recipe, train_data, valid_data, out, start_from, dry_run or overwrite or bool(watch))
     elif recipe is None and start_from is None:
@@ -181,10 +189,12 @@ def _watched(sentence: str) -> str | tuple[str, str]:
     return (text.strip(), reference.strip()) if mark else text.strip()
 
 
-def _data(option: str, files: list[str]) -> str | tuple[str, str] | None:
+def _data(option: str, files: list[str], columns: tuple[int, int] | None) -> str | tuple[str, str] | TabbedFile | None:
     """One file, folder or embedded corpus, or the two files of parallel text."""
     if len(files) > 2:
         raise ConfigError(f"{option} {' '.join(files)}: at most two files: the source and the target.")
     if not files:
         return None
-    return files[0] if len(files) == 1 else (files[0], files[1])
+    if len(files) == 2:
+        return files[0], files[1]
+    return files[0] if files[0] == "none" else with_columns(files[0], columns)

@@ -1,6 +1,7 @@
 """`regard translate`: a Unix filter, N lines in and N lines out, in order."""
 
 import json
+import os
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
@@ -117,6 +118,9 @@ def translate(
     }
     settings = _search_settings(translator.recipe, overrides or [], flags)
     at_terminal = input_file is None and sys.stdin.isatty()
+    if at_terminal:
+        end = "Ctrl-Z and Enter end" if os.name == "nt" else "Ctrl-D ends"
+        typer.echo(f"type a sentence and press Enter; {end}", err=True)
     errors: list[DataError] = []
     translations = translator.translate_lines(
         _until_error(_input_lines(input_file), errors),

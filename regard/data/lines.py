@@ -1,7 +1,8 @@
 """Reading text line by line: strict UTF-8, bounded lines, plain or gzip.
 
 Gzip is known by its first two bytes, not by the name. Lines end at "\\n" alone; a "\\r" before it and a byte order mark
-at the start of the file are dropped. Every other fault is a DataError with file and line.
+at the start of the file are dropped. Every other fault is a DataError with file and line; a file that is no text at
+all is called by its kind.
 """
 
 from __future__ import annotations
@@ -19,6 +20,22 @@ GZIP_ERRORS = (EOFError, gzip.BadGzipFile, zlib.error)
 LONGEST_LINE = 16 << 20  # bytes
 _GZIP = b"\x1f\x8b"
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+_UTF_16 = (b"\xff\xfe", b"\xfe\xff")
+# how files begin that are often taken for text -> what they are, and what to do with them
+_BINARY = {
+    b"%PDF-": ("a PDF", "Save its text as UTF-8 first, for example with pdftotext."),
+    b"PK\x03\x04": ("a ZIP file (.zip, .docx, .xlsx, .odt)", "Unpack it, or save it as plain text in UTF-8."),
+    b"\xd0\xcf\x11\xe0": ("an old Word or Excel file", "Save it as plain text in UTF-8."),
+    b"BZh91AY&SY": ("a bzip2 file", "Unpack it first, with bunzip2."),
+    b"\xfd7zXZ\x00": ("an xz file", "Unpack it first, with unxz."),
+    b"\x28\xb5\x2f\xfd": ("a zstd file", "Unpack it first, with unzstd."),
+    b"7z\xbc\xaf\x27\x1c": ("a 7z file", "Unpack it first."),
+    b"\x89PNG": ("a PNG image", "Give text."),
+    b"\xff\xd8\xff": ("a JPEG image", "Give text."),
+    b"\x7fELF": ("a program", "Give text."),
+    b"PAR1\x15": ("a Parquet file", "Save its columns as text in UTF-8, with a tab between them."),
+    b"SQLite format 3\x00": ("an SQLite database", "Export its text in UTF-8."),
+}
 
 
 def read_lines(path: Path | str) -> Iterator[str]:
@@ -78,11 +95,25 @@ def _decode(raw: bytes, name: str, number: int) -> str:
         raise DataError(f"{name}:{number}: a line of more than {LONGEST_LINE >> 20} MB. Give text with line ends.")
     raw = raw.removesuffix(b"\n").removesuffix(b"\r")
     if number == 1:
+        _refuse_binary(raw, name)
         raw = raw.removeprefix(_BYTE_ORDER_MARK)
     try:
         return raw.decode("utf-8")
     except UnicodeDecodeError as error:
+        if b"\0" in raw:
+            raise DataError(f"{name}:{number}: this is a binary file, not text. Give text in UTF-8.") from error
         raise DataError(
             f"{name}:{number}: byte 0x{raw[error.start]:02x} at position {error.start + 1} is not UTF-8. "
             "Convert the file, for example with iconv -t UTF-8."
         ) from error
+
+
+def _refuse_binary(first_line: bytes, name: str) -> None:
+    """Say what a file is that is no text, by its first bytes."""
+    for start, (kind, remedy) in _BINARY.items():
+        if first_line.startswith(start):
+            raise DataError(f"{name}: this is {kind}, not text. {remedy}")
+    if first_line.startswith(_UTF_16):
+        raise DataError(f"{name}: this is text in UTF-16. Convert it, for example with iconv -f UTF-16 -t UTF-8.")
+    if b"\0" in first_line:
+        raise DataError(f"{name}: this is a binary file, not text. Give text in UTF-8.")

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from regard.data.lines import read_lines
-from regard.data.text.corpus import read_pairs
+from regard.data.text.corpus import TabbedFile, read_pairs
 from regard.data.text.sources import parse_toy
 from regard.errors import ConfigError, DataError
 from regard.evaluation.alignment import GoldLinks, check_bounds, read_links
@@ -74,7 +74,7 @@ def _gold(gold: FilePath | Sequence[GoldLinks] | None) -> list[GoldLinks] | None
 
 
 def read_test_set(
-    source: Path, references: Sequence[Path], gold: Path | None = None, *, one_based: bool = False
+    source: Path | TabbedFile, references: Sequence[Path], gold: Path | None = None, *, one_based: bool = False
 ) -> TestSet:
     """The test set of files; without a reference, the source is a TSV with both sides."""
     pairs = list(read_pairs(source, references[0] if references else None))
@@ -82,7 +82,7 @@ def read_test_set(
     streams = [[pair.target for pair in pairs]]
     for path in references[1:]:
         streams.append(list(read_lines(path)))
-        check_lines(path, len(streams[-1]), source, len(sources))
+        check_lines(path, len(streams[-1]), source.name, len(sources))
     found = None
     if gold is not None:
         found = read_links(gold, one_based=one_based)

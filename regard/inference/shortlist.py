@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from itertools import islice
 from pathlib import Path
 
 from regard.data.text.aligner import MOST_PAIRS, check_sizes
 from regard.data.text.corpus import EncodedCorpus, EncodedSide
-from regard.data.text.sources import open_text
+from regard.data.text.sources import Given, open_text
 from regard.decoding.shortlist import COMMON, LIKELY, Shortlist, make_shortlist
 from regard.errors import ConfigError
 from regard.inference.folder import read_folder
 
 
 def shortlist_folder(
-    folder: Path, text: Sequence[str] | None = None, *, common: int = COMMON, likely: int = LIKELY
+    folder: Path, text: Given | None = None, *, common: int = COMMON, likely: int = LIKELY
 ) -> Shortlist:
-    """Make the shortlist of a model folder and write it there; the text is two files, one, or what training kept."""
+    """Write the shortlist of a model folder into it; by default it is learned from the text that training kept."""
     read = read_folder(folder)
     source, target = read.source_tokenizer, read.target_tokenizer
     check_sizes(source.size, target.size, f"for a shortlist of {folder}")
@@ -28,7 +27,7 @@ def shortlist_folder(
         corpus = EncodedCorpus.open(kept)
         sides = corpus.source, corpus.target
     else:
-        given = open_text(text[0] if len(text) == 1 else (text[0], text[1]), "train")
+        given = open_text(text, "train")
         lines = list(islice(given.pairs(), MOST_PAIRS))
         sources = source.encode_many([pair.source for pair in lines])
         targets = target.encode_many([pair.target for pair in lines])

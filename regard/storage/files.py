@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import json
 import os
 import shutil
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
@@ -27,22 +28,54 @@ def writing(path: Path) -> Iterator[BinaryIO]:
     A symbolic link stays one, and its target is replaced. A device or a pipe is written as it is.
     """
     if path.exists() and not path.is_file():  # a folder is an error
-        with open(path, "wb") as out:
+        with naming(path), open(path, "wb") as out:
             yield out
         return
-    path = Path(os.path.realpath(path))
+    asked, path = path, Path(os.path.realpath(path))
     temporary = path.with_name(f".{path.name}.part")
-    temporary.unlink(missing_ok=True)
-    try:
-        with open(temporary, "xb") as out:  # a planted symbolic link is not followed
-            yield out
-            out.flush()
-            os.fsync(out.fileno())
-        os.replace(temporary, path)
-    except BaseException:
-        temporary.unlink(missing_ok=True)
-        raise
+    with naming(asked):
+        try:
+            temporary.unlink(missing_ok=True)
+            with open(temporary, "xb") as out:  # a planted symbolic link is not followed
+                yield out
+                out.flush()
+                os.fsync(out.fileno())
+            os.replace(temporary, path)
+        except BaseException:
+            with suppress(OSError):
+                temporary.unlink(missing_ok=True)
+            raise
     sync_folder(path.parent)
+
+
+@contextmanager
+def naming(path: Path) -> Iterator[None]:
+    """Let a system error name the file that was asked for, or the folder that refuses it, not the temporary file."""
+    try:
+        yield
+    except OSError as error:
+        own = error.filename is None or str(error.filename).endswith(".part")
+        if not own or error.errno is None:
+            raise
+        refused = error.errno in (errno.EACCES, errno.EPERM, errno.EROFS)
+        name = path.parent if refused and not path.exists() else path
+        raise type(error)(error.errno, error.strerror, str(name)) from error
+
+
+def reason(error: OSError, path: Path) -> str:
+    """Why a file cannot be written; of a full disk also how much room is left."""
+    said = (error.strerror or str(error) or type(error).__name__).lower()
+    if error.errno not in (errno.ENOSPC, errno.EDQUOT):
+        return said
+    place = next((each for each in (path, *path.absolute().parents) if each.exists()), None)
+    free = 0 if place is None else shutil.disk_usage(place).free
+    return f"{said}, {_bytes(free)} free"
+
+
+def _bytes(count: int) -> str:
+    if count >= 1 << 30:
+        return f"{count / (1 << 30):.1f} GB"
+    return f"{count / (1 << 20):.1f} MB" if count >= 1 << 20 else f"{count >> 10} kB"
 
 
 def write_bytes(path: Path, content: bytes) -> None:

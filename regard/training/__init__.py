@@ -44,11 +44,11 @@ def train(
 ) -> Trained:
     """Train a model by a recipe and write its folder; the recipe's model decides the task.
 
-    Translation: `train` and `valid` are a pair of aligned files, a TSV file, "toy:phrases:en-fr", or an iterable of
-    (source, target). Captioning: a TSV file of images and captions, a folder with train.tsv, or "toy:scenes".
-    Classification: a folder of IDX files or of images by class, "toy:two-ears", or an ImageSet. Embedded data brings
-    its own validation split; of other text and labelled images a small share is held out (text: unless `valid` is
-    "none").
+    Translation: `train` and `valid` are a pair of aligned files, a TSV file, two columns of one (a TabbedFile),
+    "toy:phrases:en-fr", or an iterable of (source, target). Captioning: a TSV file of images and captions, a folder
+    with train.tsv, or "toy:scenes". Classification: a folder of IDX files or of images by class, "toy:two-ears", or an
+    ImageSet. Embedded data brings its own validation split; of other text and labelled images a small share is held
+    out (text: unless `valid` is "none").
 
     `resume` goes on with the training in `out`; it needs no recipe and no data. Ctrl-C saves and raises `Interrupted`,
     a KeyboardInterrupt. For translation only: `model` is your own model of the contract (the recipe's [model] is then

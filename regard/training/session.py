@@ -19,7 +19,7 @@ from regard.errors import ConfigError, ModelFolderError, TrainingError
 from regard.machine.processor import settings_text
 from regard.models.contract import Predictor
 from regard.process import this_machine, usable_precision
-from regard.storage.files import check_files, checked_files, sha256, sync_folder, write_checksums
+from regard.storage.files import check_files, checked_files, reason, sha256, sync_folder, write_checksums
 from regard.storage.folder import METRICS, holds_model, remove_all
 from regard.storage.reading import read_json
 from regard.storage.run import RUN
@@ -239,9 +239,12 @@ def _saying_what_is_safe(run: Run) -> Iterator[None]:
     try:
         yield
     except OSError as error:
+        unnamed = error.filename is None or ".part" in str(error.filename)
+        path = run.out if unnamed else Path(error.filename)
+        why = reason(error, path)
         raise TrainingError(
-            f"{error.filename or run.out}: cannot be written at update {run.state.update} ({error.strerror}); the "
-            f"checkpoint before it is safe: mend that, then `regard train --resume {run.out}`."
+            f"{path}: cannot be written at update {run.state.update} ({why}); the checkpoint before it is safe: mend "
+            f"that, then `regard train --resume {run.out}`."
         ) from error
 
 

@@ -105,9 +105,9 @@ def test_a_wrong_call_is_one_line_and_status_2(capsys, arguments, line):
     [
         (DataError("a.txt: line 3\nis bad"), 2, "regard: error: a.txt: line 3 is bad"),
         (
-            OSError(errno.ENOSPC, "No space left on device", "/out/model"),
+            OSError(errno.ENOSPC, "No space left on device", "/out"),
             2,
-            "regard: error: /out/model: no space left on device: free some space, or choose another folder",
+            "regard: error: /out: no space left on device, 2.0 MB free: free some space, or choose another folder",
         ),
         (
             PermissionError(errno.EACCES, "Permission denied", "/out"),
@@ -127,6 +127,7 @@ def test_what_a_command_raises_becomes_a_line_and_a_status(capsys, monkeypatch, 
         raise raised
 
     monkeypatch.setattr(app, "load_command", lambda name: steps)
+    monkeypatch.setattr("shutil.disk_usage", lambda path: type("Usage", (), {"free": 2 << 20}))
     assert main(["steps"]) == status
     assert error_line(capsys) == line
 

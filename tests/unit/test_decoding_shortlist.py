@@ -76,7 +76,7 @@ def test_a_forced_beginning_joins_the_list(folder: Path) -> None:
 
 def test_the_text_may_be_named(folder: Path) -> None:
     kept = shortlist_folder(folder)
-    named = shortlist_folder(folder, ["toy:phrases:en-fr:400"])
+    named = shortlist_folder(folder, "toy:phrases:en-fr:400")
     assert torch.equal(kept.likely, named.likely)
 
 

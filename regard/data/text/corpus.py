@@ -23,6 +23,7 @@ import numpy.typing as npt
 from regard.data.lines import read_lines
 from regard.data.text.tokenizer import Tokenizer
 from regard.errors import DataError
+from regard.storage.files import reason
 from regard.storage.reading import CONFIG_BYTES, parse_json, read_bounded
 
 FORMAT = 1
@@ -40,6 +41,23 @@ class Pair:
 
 
 @dataclass(frozen=True)
+class TabbedFile:
+    """A file with tabs between its columns, two of which are source and target; columns count from 1."""
+
+    path: Path
+    columns: tuple[int, int] = (1, 2)
+
+    def __post_init__(self) -> None:
+        if min(self.columns) < 1 or self.columns[0] == self.columns[1]:
+            raise DataError(f"columns {self.columns}: source and target are two columns, counted from 1.")
+
+    @property
+    def name(self) -> str:
+        """The file's name and the columns."""
+        return f"{self.path.name}, columns {self.columns[0]} and {self.columns[1]}"
+
+
+@dataclass(frozen=True)
 class Skipped:
     """How many pairs a corpus left out, and how many it kept."""
 
@@ -51,14 +69,19 @@ class Skipped:
 # --- reading text -------------------------------------------------------------------------------------------------
 
 
-def read_pairs(source: Path | str, target: Path | str | None = None) -> Iterator[Pair]:
+def read_pairs(source: Path | str | TabbedFile, target: Path | str | None = None) -> Iterator[Pair]:
     """The sentence pairs of two aligned files, or of one file with a tab between the sides."""
+    if isinstance(source, TabbedFile):
+        assert target is None
+        path, pairs = source.path, _read_columns(source)
+    else:
+        path, pairs = Path(source), _read_tabbed(source) if target is None else _read_aligned(source, target)
     count = 0
-    for pair in _read_tabbed(source) if target is None else _read_aligned(source, target):
+    for pair in pairs:
         count += 1
         yield pair
     if not count:
-        files = str(source) if target is None else f"{source} and {target}"
+        files = str(path) if target is None else f"{path} and {target}"
         raise DataError(f"{files}: no lines. Give files with at least one sentence pair.")
 
 
@@ -79,11 +102,25 @@ def _read_tabbed(path: Path | str) -> Iterator[Pair]:
     for number, line in enumerate(read_lines(path), 1):
         sides = line.split("\t")
         if len(sides) != 2:
-            raise DataError(
-                f"{path}:{number}: {len(sides) - 1} tabs where exactly one must separate source and target. "
-                "Mend the line, or give two files."
-            )
+            remedy = "choose two with --columns 1,2" if len(sides) > 2 else "put a tab between them, or give two files"
+            raise DataError(f"{path}:{number}: {_columns(len(sides))} where source and target are two: {remedy}.")
         yield Pair(sides[0], sides[1])
+
+
+def _read_columns(file: TabbedFile) -> Iterator[Pair]:
+    source, target = file.columns
+    for number, line in enumerate(read_lines(file.path), 1):
+        sides = line.split("\t")
+        if len(sides) < max(file.columns):
+            raise DataError(
+                f"{file.path}:{number}: {_columns(len(sides))}, but --columns {source},{target} asks for column "
+                f"{max(file.columns)}: mend the line, or choose others."
+            )
+        yield Pair(sides[source - 1], sides[target - 1])
+
+
+def _columns(count: int) -> str:
+    return "1 column" if count == 1 else f"{count} columns"
 
 
 # --- token ids on disk --------------------------------------------------------------------------------------------
@@ -131,7 +168,8 @@ class EncodedCorpus:
             _sync_folder(folder.parent)
         except OSError as error:
             raise DataError(
-                f"{folder}: the encoded corpus cannot be written ({error.strerror}). Make room or choose another place."
+                f"{folder}: the encoded corpus cannot be written ({reason(error, folder)}). Make room or choose "
+                "another place."
             ) from error
         finally:
             shutil.rmtree(partial, ignore_errors=True)

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeGuard, TypeVar, Union, cast
 
 from regard.config.settings import Recipe, TextSettings
-from regard.data.text.corpus import EncodedCorpus, Pair, read_pairs
+from regard.data.text.corpus import EncodedCorpus, Pair, TabbedFile, read_pairs
 from regard.data.text.foreign import read_tokenizer_file
 from regard.data.text.overlap import Fingerprint, fingerprint, overlap_with_fingerprint
 from regard.data.text.tokenizer import Tokenizer
@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from regard.data.toy import ToyCorpus
 
 FilePath = str | PathLike[str]
-Given = Union[FilePath, tuple[FilePath, FilePath], Iterable[tuple[str, str]], "ToyCorpus"]
-"""Two aligned files, one TSV file, "toy:NAME[:PAIR[:COUNT]]", an embedded corpus, or an iterable of pairs."""
+Given = Union[FilePath, tuple[FilePath, FilePath], TabbedFile, Iterable[tuple[str, str]], "ToyCorpus"]
+"""Two aligned files, a TSV file, two columns of one, "toy:NAME[:PAIR[:COUNT]]", a ToyCorpus, or pairs."""
 
 Split = Literal["train", "valid"]
 Item = TypeVar("Item")
@@ -52,6 +52,8 @@ def open_text(given: Given, split: Split) -> Text:
     if isinstance(given, (str, PathLike)):
         path = Path(given)
         return Text(path.name, lambda: read_pairs(path, None))
+    if isinstance(given, TabbedFile):
+        return Text(given.name, lambda: read_pairs(given))
     if isinstance(given, tuple) and len(given) == 2 and all(isinstance(part, (str, PathLike)) for part in given):
         source, target = (Path(fspath(part)) for part in given)  # type: ignore[arg-type]  # checked above
         return Text(f"{source.name}, {target.name}", lambda: read_pairs(source, target))

@@ -9,6 +9,7 @@ from regard.config.captioning import CaptionRecipe
 from regard.config.recipes import TaskRecipe
 from regard.config.settings import Recipe
 from regard.data.images.image_set import ImageSet
+from regard.data.text.corpus import TabbedFile
 from regard.data.text.sources import NO_VALIDATION, FilePath, Given
 from regard.errors import ConfigError
 from regard.inference.captioner import Captioner
@@ -44,7 +45,8 @@ def task_of(
         if isinstance(train, ImageSet) or isinstance(valid, ImageSet):
             raise ConfigError(f"a {kind} reads text, not images: give text, or another recipe.")
         return TranslationTask(recipe, train, valid, model, start_from, watch)
-    for name, given in {"model": model, "--from": start_from, "--watch-sentence": watch}.items():
+    columns = isinstance(train, TabbedFile) or isinstance(valid, TabbedFile)
+    for name, given in {"model": model, "--from": start_from, "--watch-sentence": watch, "--columns": columns}.items():
         if given:
             raise ConfigError(f"{name}: is for models that read text, not for a {kind}: leave it out.")
     if isinstance(valid, str) and valid == NO_VALIDATION:
