@@ -1,25 +1,32 @@
 """`regard models` and `regard recipes`: what there is, with the papers and their published scores."""
 
 import textwrap
+from collections.abc import Mapping
 from typing import Annotated
 
 import typer
 
 from regard.errors import ConfigError, did_you_mean
 
+WIDTH = 80
+NONE = "none of its own"
+
 
 def models(
     name: Annotated[str | None, typer.Argument(help="Show the settings of this model.", show_default=False)] = None,
 ) -> None:
-    """List the architectures with their papers and published scores; with a name, its settings.
+    """List the architectures with their papers and the scores published there; with a name, its settings.
 
     Example: regard models bahdanau
     """
     from regard.config.recipes import ARCHITECTURES
 
     if name is None:
-        rows = [(kind, settings.paper, settings.published) for kind, settings in ARCHITECTURES.items()]
-        typer.echo(_columns([("model", "paper", "published"), *rows]))
+        entries = {
+            kind: (settings.title, _paper(settings.paper, settings.published))
+            for kind, settings in ARCHITECTURES.items()
+        }
+        typer.echo(_listed(entries, max(map(len, entries))))
     elif name in ARCHITECTURES:
         typer.echo(_settings(name))
     else:
@@ -31,17 +38,23 @@ def recipes(
         str | None, typer.Argument(help="Print this recipe, as a start for your own.", show_default=False)
     ] = None,
 ) -> None:
-    """List the recipes with their papers and published scores; with a name, the recipe itself.
+    """List the recipes: what each is, its paper and the score published there; with a name, the recipe itself.
 
     Example: regard recipes bahdanau > my.toml
     """
     from regard.config.recipes import load_recipe, recipe_folder, recipe_names
+    from regard.config.settings import Recipe
 
     names = recipe_names()
     if name is None:
-        loaded = [(known, load_recipe(recipe_folder() / f"{known}.toml")) for known in names]
-        rows = [(known, recipe.paper, recipe.published) for known, recipe in loaded]
-        typer.echo(_columns([("recipe", "paper", "published"), *rows]))
+        groups: dict[str, dict[str, tuple[str, str]]] = {"Text": {}, "Images": {}}
+        for known in names:
+            recipe = load_recipe(recipe_folder() / f"{known}.toml")
+            group = "Text" if isinstance(recipe, Recipe) else "Images"
+            groups[group][known] = recipe.description, _paper(recipe.paper, recipe.published)
+        width = max(map(len, names))
+        listed = [f"{title}\n\n{_listed(entries, width)}" for title, entries in groups.items() if entries]
+        typer.echo("\n\n".join(listed))
     elif name in names:
         typer.echo((recipe_folder() / f"{name}.toml").read_text("utf-8"), nl=False)
     else:
@@ -53,12 +66,13 @@ def _settings(kind: str) -> str:
     from regard.config.recipes import ARCHITECTURES
 
     settings = ARCHITECTURES[kind]
-    lines = [f"{kind}: {settings.title}", f"{settings.paper}: {settings.published}", ""]
+    about = f"{kind}: {settings.title}", f"{settings.paper}: {settings.published}"
+    lines = [*(textwrap.fill(line, WIDTH, subsequent_indent="    ") for line in about), ""]
     fields = {name: field for name, field in settings.model_fields.items() if name != "kind"}
     width = max(len(name) for name in fields)
     for name, field in fields.items():
         default = "none" if field.default is None else _toml(field.default)
-        meaning = textwrap.fill(field.description or "", 80, initial_indent="    ", subsequent_indent="    ")
+        meaning = textwrap.fill(field.description or "", WIDTH, initial_indent="    ", subsequent_indent="    ")
         lines += [f"model.{name:<{width}} = {default}", meaning]
     return "\n".join(lines)
 
@@ -72,7 +86,16 @@ def _toml(value: object) -> str:
     return f'"{value}"' if isinstance(value, str) else str(value)
 
 
-def _columns(rows: list[tuple[str, str, str]]) -> str:
-    """Rows as columns with two blanks between them."""
-    widths = [max(len(row[column]) for row in rows) for column in range(2)]
-    return "\n".join(f"{first:<{widths[0]}}  {second:<{widths[1]}}  {third}".rstrip() for first, second, third in rows)
+def _paper(paper: str, published: str) -> str:
+    """Where it comes from, and the score that was published."""
+    return "" if paper.startswith(NONE) else paper if published.startswith(NONE) else f"{paper}: {published}"
+
+
+def _listed(entries: Mapping[str, tuple[str, str]], width: int) -> str:
+    """Names, each with its lines beside it, wrapped."""
+    blank = " " * (width + 4)
+    lines: list[str] = []
+    for name, texts in entries.items():
+        wrapped = [line for text in texts for line in textwrap.wrap(text, WIDTH - len(blank))]
+        lines += [f"  {name:<{width}}  {wrapped[0]}", *(blank + line for line in wrapped[1:])]
+    return "\n".join(lines)

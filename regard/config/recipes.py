@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import tomllib
 from collections.abc import Mapping, Sequence
+from copy import deepcopy
 from pathlib import Path
-from typing import Any, TypeVar, get_args
+from typing import Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
+from pydantic_core import ErrorDetails
 
-from regard.config.base import Architecture, Settings
+from regard.config.base import Architecture
 from regard.config.captioning import CaptionRecipe
 from regard.config.classification import ClassifierRecipe
+from regard.config.overrides import Override, culprit, put, settings_at, unknown_setting
 from regard.config.settings import AnyRecipe, Recipe
 from regard.errors import ConfigError, did_you_mean
 
@@ -86,12 +89,39 @@ def check_recipe(table: dict[str, Any], where: str) -> Recipe:
 
 def check_as(kind: type[AnyKind], table: dict[str, Any], where: str, overrides: Sequence[str] = ()) -> AnyKind:
     """Apply `table.key=value` overrides to a parsed table and validate it as a recipe of this kind."""
-    for override in overrides:
-        _override(table, override, kind)
+    changes = [Override.of(override) for override in overrides]
+    original = deepcopy(table) if changes else table
+    for change in changes:
+        put(table, change, kind)
     try:
         return kind.model_validate(table)
     except ValidationError as error:
-        raise ConfigError(f"{where}: {explain(error, kind, table)}") from None
+        message = _explain_changed(error, kind, table, changes)
+        if message is None and changes and _is_valid(kind, original):
+            message = f"{' '.join(change.said for change in changes)}: {explain(error, kind, table)}"
+        raise ConfigError(message or f"{where}: {explain(error, kind, table)}") from None
+
+
+def _explain_changed(
+    error: ValidationError, kind: type[AnyRecipe], table: dict[str, Any], changes: Sequence[Override]
+) -> str | None:
+    """The message about an override that is wrong in itself; None if the error is about another setting."""
+    first = error.errors(include_url=False)[0]
+    unknown = first["type"] == "extra_forbidden"
+    guilty = culprit(changes, _path(first, kind), unknown=unknown)
+    if guilty is None:
+        return None
+    if unknown:
+        return unknown_setting(guilty, kind, table)
+    return f"{guilty.said}: {explain(error, kind, table)}"
+
+
+def _is_valid(kind: type[AnyRecipe], table: dict[str, Any]) -> bool:
+    try:
+        kind.model_validate(table)
+    except ValidationError:
+        return False
+    return True
 
 
 def with_overrides(recipe: AnyKind, overrides: Sequence[str]) -> AnyKind:
@@ -104,14 +134,11 @@ def with_overrides(recipe: AnyKind, overrides: Sequence[str]) -> AnyKind:
 def explain(error: ValidationError, settings: type[BaseModel], table: dict[str, Any]) -> str:
     """The first validation error of pydantic in one line: key, value, cause, remedy."""
     first = error.errors(include_url=False)[0]
-    path = [str(part) for part in first["loc"]]
-    # pydantic names the chosen member of the [model] union as an extra part of the path
+    path = _path(first, settings)
     models = settings.models if issubclass(settings, AnyRecipe) else {}
-    if len(path) > 1 and path[0] == "model" and path[1] in models:
-        del path[1]
     key = ".".join(path)
     if first["type"] == "extra_forbidden":
-        known = _settings_at(path[:-1], settings, table).model_fields
+        known = settings_at(path[:-1], settings, table).model_fields
         return f"unknown key {key!r}: {did_you_mean(path[-1], known)}"
     if first["type"] == "missing":
         return f"the key {key!r} is missing: add it."
@@ -128,25 +155,13 @@ def explain(error: ValidationError, settings: type[BaseModel], table: dict[str, 
     return f"{key} = {value if len(value) <= 200 else value[:199] + '…'}: {message}."
 
 
-def _may_be_unset(path: list[str], table: dict[str, Any], recipe: type[AnyRecipe]) -> bool:
-    field = _settings_at(path[:-1], recipe, table).model_fields.get(path[-1])
-    return field is not None and type(None) in get_args(field.annotation)
-
-
-def _settings_at(path: list[str], settings: type[BaseModel], table: dict[str, Any]) -> type[BaseModel]:
-    """The settings class of a recipe table, or of its nearest existing parent."""
-    for part in path:
-        if part == "model" and issubclass(settings, AnyRecipe):
-            model = table.get("model")
-            kind = model.get("kind", "") if isinstance(model, dict) else ""
-            settings = settings.models.get(kind, Settings)
-            continue
-        if part not in settings.model_fields:
-            break
-        annotation = settings.model_fields[part].annotation
-        choices = [annotation, *get_args(annotation)]
-        settings = next(choice for choice in choices if isinstance(choice, type) and issubclass(choice, BaseModel))
-    return settings
+def _path(first: ErrorDetails, settings: type[BaseModel]) -> list[str]:
+    """The key that a validation error of pydantic is about."""
+    path = [str(part) for part in first["loc"]]
+    # pydantic names the chosen member of the [model] union as an extra part of the path
+    if len(path) > 1 and path[0] == "model" and issubclass(settings, AnyRecipe) and path[1] in settings.models:
+        del path[1]
+    return path
 
 
 def _recipe_path(name: str | Path) -> Path:
@@ -158,22 +173,3 @@ def _recipe_path(name: str | Path) -> Path:
     if path.suffix in ("", ".toml") and shipped.exists():
         return shipped
     raise ConfigError(f"{name}: there is no such recipe or file: {did_you_mean(path.stem, recipe_names())}")
-
-
-def _override(table: dict[str, Any], override: str, recipe: type[AnyRecipe]) -> None:
-    key, equals, text = override.partition("=")
-    parts = key.strip().split(".")
-    if not equals or not all(parts):
-        raise ConfigError(f"--set {override}: write it as table.key=value, such as training.learning_rate=3e-4.")
-    try:
-        value = tomllib.loads(f"value = {text.strip()}")["value"]
-    except tomllib.TOMLDecodeError:
-        value = text.strip()  # a bare word is a string
-    whole = table
-    for part in parts[:-1]:
-        inner = table.setdefault(part, {})
-        if not isinstance(inner, dict):
-            raise ConfigError(f"--set {override}: {part!r} is a value, not a table.")
-        table = inner
-    # TOML has no null: `none` unsets an optional setting; elsewhere it is a string, such as tie_embeddings = none.
-    table[parts[-1]] = None if value == "none" and _may_be_unset(parts, whole, recipe) else value

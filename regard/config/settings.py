@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import ClassVar, Literal
 
-from pydantic import Field, model_validator
+from pydantic import Field, field_validator, model_validator
 
 from regard.config.base import Architecture, Settings, Share
 from regard.config.models import MODEL_SETTINGS, ModelConfig, Seq2SeqSettings
@@ -93,12 +93,17 @@ class LoopSettings(Settings):
         description="minutes between checkpoints (default: 1 % of the training time, every 15 s to 5 min)",
     )
 
+    @field_validator("budget", mode="before")
+    @classmethod
+    def _budget_has_a_unit(cls, value: object) -> object:
+        if value is not None:
+            duration_seconds(str(value))
+        return value
+
     @model_validator(mode="after")
     def _ends(self) -> LoopSettings:
         if self.epochs is None and self.updates is None and self.budget is None:
             raise ValueError("training never ends: set at least one of epochs, updates and budget")
-        if self.budget is not None:
-            duration_seconds(self.budget)
         return self
 
 
@@ -209,7 +214,10 @@ class Recipe(AnyRecipe):
 
 def duration_seconds(text: str) -> float:
     """Seconds of "90s", "10m" or "1.5h"."""
-    match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([smh])", text.strip())
+    match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([smh]?)", text.strip())
     if match is None or float(match[1]) <= 0:
         raise ValueError(f'{text!r} is not a duration: write it as "90s", "10m" or "1.5h"')
-    return float(match[1]) * {"s": 1, "m": 60, "h": 3600}[match[2]]
+    number = float(match[1])
+    if not match[2]:
+        raise ValueError(f"{text} has no unit: write {number:g}m or {60 * number:g}s")
+    return number * {"s": 1, "m": 60, "h": 3600}[match[2]]

@@ -40,7 +40,8 @@ def changed_settings(base: SearchSettings, changes: Mapping[str, Any]) -> Search
 
 def overridden_settings(recipe: Recipe, overrides: Sequence[str]) -> SearchSettings:
     """The recipe's search settings with `--set search.key=value`; other settings of a trained model are fixed."""
+    changed = with_overrides(recipe, overrides)
     for override in overrides:
         if not override.strip().startswith("search."):
             raise ConfigError(f"--set {override}: only search settings can change now: write search.key=value.")
-    return with_overrides(recipe, overrides).search
+    return changed.search

@@ -8,14 +8,24 @@ from regard.cli import main
 from regard.config import recipes as recipe
 
 
+def unwrapped(text: str) -> str:
+    return " ".join(text.split())
+
+
 def test_models_lists_every_model_with_paper_and_score(capsys):
     assert main(["models"]) == 0
-    header, *lines = capsys.readouterr().out.splitlines()
-    assert header.split() == ["model", "paper", "published"]
-    assert [line.split()[0] for line in lines] == list(recipe.ARCHITECTURES)
-    for line, settings in zip(lines, recipe.ARCHITECTURES.values(), strict=True):
-        assert settings.paper in line
-        assert settings.published in line
+    out = capsys.readouterr().out
+    names = [line.split()[0] for line in out.splitlines() if line[2] != " "]
+    assert names == list(recipe.ARCHITECTURES)
+    for settings in recipe.ARCHITECTURES.values():
+        assert unwrapped(settings.title) in unwrapped(out)
+        assert unwrapped(f"{settings.paper}: {settings.published}") in unwrapped(out)
+
+
+@pytest.mark.parametrize("arguments", [["models"], ["recipes"], *(["models", kind] for kind in recipe.ARCHITECTURES)])
+def test_lists_fit_eighty_columns(capsys, arguments):
+    assert main(arguments) == 0
+    assert max(map(len, capsys.readouterr().out.splitlines())) <= 80
 
 
 @pytest.mark.parametrize("name", recipe.ARCHITECTURES)
@@ -37,7 +47,7 @@ def two_recipes(tmp_path, monkeypatch):
     """A folder with two recipes in place of those that come with Regard."""
     for name in ("first", "second"):
         (tmp_path / f"{name}.toml").write_text(
-            f'description = "x"\npaper = "{name} et al."\npublished = "1{len(name)} BLEU"\n'
+            f'description = "what it is"\npaper = "{name} et al."\npublished = "1{len(name)} BLEU"\n'
             '[model]\nkind = "bahdanau"\n[training]\nepochs = 1\n'
         )
     monkeypatch.setattr(recipe, "recipe_folder", lambda: tmp_path)
@@ -45,13 +55,25 @@ def two_recipes(tmp_path, monkeypatch):
 
 
 @pytest.mark.usefixtures("two_recipes")
-def test_recipes_lists_each_with_paper_and_score(capsys):
+def test_recipes_lists_each_with_description_paper_and_score(capsys):
     assert main(["recipes"]) == 0
     assert capsys.readouterr().out.splitlines() == [
-        "recipe  paper          published",
-        "first   first et al.   15 BLEU",
-        "second  second et al.  16 BLEU",
+        "Text",
+        "",
+        "  first   what it is",
+        "          first et al.: 15 BLEU",
+        "  second  what it is",
+        "          second et al.: 16 BLEU",
     ]
+
+
+def test_text_and_image_recipes_stand_apart(capsys):
+    assert main(["recipes"]) == 0
+    text, images = capsys.readouterr().out.split("\nImages\n")
+    assert "\n  fast " in text
+    assert "\n  captioner " in images
+    assert "\n  bam " in images
+    assert unwrapped(recipe.load_recipe("fast").description) in unwrapped(text)
 
 
 def test_a_recipe_is_printed_as_it_stands(capsys, two_recipes):

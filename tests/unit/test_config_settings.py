@@ -13,6 +13,7 @@ from pydantic import ValidationError
 
 from regard.config.base import Settings
 from regard.config.models import MODEL_SETTINGS, BahdanauSettings, LuongSettings, Seq2SeqSettings, TransformerSettings
+from regard.config.overrides import Override
 from regard.config.recipes import check_as, check_recipe, load_recipe, recipe_folder, recipe_names, with_overrides
 from regard.config.settings import Recipe, SearchSettings, TextSettings, TrainingSettings, duration_seconds
 from regard.decoding.search_settings import changed_settings
@@ -185,7 +186,7 @@ def test_key_of_another_model_is_unknown_and_the_known_ones_are_that_models():
         ({"model__sharpness": 0}, "model.sharpness = 0: "),
         ({"training__betas": "x"}, "training.betas = 'x': "),
         ({"training": {}}, "training: training never ends: set at least one of epochs, updates and budget."),
-        ({"training__budget": "ten"}, 'training: \'ten\' is not a duration: write it as "90s", "10m" or "1.5h".'),
+        ({"training__budget": "ten"}, 'training.budget: \'ten\' is not a duration: write it as "90s", "10m" or "1.5h".'),
         ({"search__n_best": 9}, "search: n_best = 9 is more than beam = 5: raise beam to it."),
         ({"training__validation_bleu": False}, 'training: select_by = "bleu" needs validation_bleu = true.'),
         ({"model__tie_embeddings": "all"}, 'model.tie_embeddings = "all" needs text.joint = true: one vocabulary'),
@@ -295,10 +296,21 @@ def test_no_override_is_the_same_recipe(recipe_file: Path):
         ("=3", "--set =3: write it as table.key=value"),
         ("model.=3", "--set model.=3: write it as table.key=value"),
         ("model.kind.x=3", "--set model.kind.x=3: 'kind' is a value, not a table."),
-        ("model.hidden_sise=3", "unknown key 'model.hidden_sise': did you mean 'hidden_size'?"),
+        ("model.hidden_sise=3", "'model.hidden_sise': did you mean model.hidden_size?"),
         ("model.hidden_size=big", "model.hidden_size = 'big': input should be a valid integer"),
-        ("trainig.updates=3", "unknown key 'trainig': did you mean 'training'?"),
+        ("trainig.updates=3", "there is no setting 'trainig.updates': did you mean training.updates?"),
         ("training.learning_rate=", "training.learning_rate = '': input should be a valid number"),
+        ("lr=3", "there is no setting 'lr': did you mean training.learning_rate?"),
+        ("training.lr=3", "there is no setting 'training.lr': did you mean training.learning_rate?"),
+        ("learning-rate=3", "did you mean training.learning_rate?"),
+        ("beam=3", "there is no setting 'beam': did you mean search.beam?"),
+        ("batch_tokens=3", "did you mean training.batch_tokens or search.batch_tokens?"),
+        ("training.dropout=0.2", "did you mean model.dropout?"),
+        ("hiden_size=3", "did you mean model.hidden_size?"),
+        ("qqqqqqq=3", "there is no setting 'qqqqqqq': see `regard settings`."),
+        ("training.budget=4", "training.budget: 4 has no unit: write 4m or 240s."),
+        ("training.budget=0.5", "training.budget: 0.5 has no unit: write 0.5m or 30s."),
+        ("search.n_best=9", "search: n_best = 9 is more than beam = 5"),
     ],
 )
 def test_wrong_override_is_told(recipe_file: Path, override: str, message: str):
@@ -307,7 +319,29 @@ def test_wrong_override_is_told(recipe_file: Path, override: str, message: str):
         with pytest.raises(ConfigError) as caught:
             attempt()
         assert message in str(caught.value)
+        assert str(caught.value).startswith(f"--set {override}: ")
         assert "\n" not in str(caught.value)
+
+
+def test_the_right_override_is_blamed(recipe_file: Path):
+    with pytest.raises(ConfigError, match=r"^--set training\.lerning_rate=3: there is no setting"):
+        load_recipe(recipe_file, ["training.updates=5", "training.lerning_rate=3", "model.hidden_size=8"])
+
+
+def test_an_option_that_is_shorthand_is_blamed_by_its_own_name(recipe_file: Path):
+    with pytest.raises(ConfigError, match=r"^--dropout 2: model\.dropout = 2: input should be less than 1"):
+        load_recipe(recipe_file, [Override("model.dropout=2", said="--dropout 2")])
+
+
+def test_what_is_wrong_in_the_file_is_not_blamed_on_an_override(recipe_file: Path):
+    recipe_file.write_text(recipe_file.read_text().replace("hidden_size", "hiden_size"))
+    with pytest.raises(ConfigError, match=r"^.*mine\.toml: unknown key 'model\.hiden_size': did you mean"):
+        load_recipe(recipe_file, ["training.updates=5"])
+
+
+def test_settings_of_images_are_suggested_to_an_image_recipe():
+    with pytest.raises(ConfigError, match=r"did you mean training\.batch_images\?"):
+        load_recipe("bam", ["batch_size=5"])
 
 
 # --- durations and suggestions ---------------------------------------------------------------------------------------
@@ -320,7 +354,7 @@ def test_duration(text: str, seconds: float):
     assert duration_seconds(text) == seconds
 
 
-@pytest.mark.parametrize("text", ["", "10", "m", "10 minutes", "-5m", "0s", "0.0h", "1e3s", "10M", "1,5h", "nan s"])
+@pytest.mark.parametrize("text", ["", "m", "10 minutes", "-5m", "0s", "0.0h", "1e3s", "10M", "1,5h", "nan s"])
 def test_what_is_no_duration(text: str):
     with pytest.raises(ValueError, match=r'is not a duration: write it as "90s", "10m" or "1\.5h"'):
         duration_seconds(text)
