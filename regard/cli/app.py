@@ -17,8 +17,9 @@ The convention for a command `name` (the example is `steps`):
 
 import errno
 import os
+import re
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from difflib import get_close_matches
 from importlib import import_module
 from keyword import iskeyword
@@ -130,12 +131,19 @@ def _run(arguments: list[str]) -> int:
 def repeat_pair_options(arguments: Sequence[str], options: Sequence[str]) -> list[str]:
     """The arguments with `--train a b` written as `--train a --train b`, which is what typer understands."""
     repeated: list[str] = []
-    for word in arguments:
+    for word in _split_equals(arguments, options):
         # the option two places back has its first word already, so this is its second
         option = repeated[-2] if len(repeated) > 1 else ""
         is_second = option in options and option not in repeated[:-2] and not repeated[-1].startswith("-")
         repeated += [option, word] if is_second and not word.startswith("-") else [word]
     return repeated
+
+
+def _split_equals(arguments: Sequence[str], options: Sequence[str]) -> Iterator[str]:
+    """The arguments with `--train=a` as two words."""
+    for word in arguments:
+        option, equals, value = word.partition("=")
+        yield from (option, value) if equals and option in options else (word,)
 
 
 def _command_word(arguments: Sequence[str]) -> str | None:
@@ -184,6 +192,14 @@ def _usage_message(error: typer.TyperException, arguments: Sequence[str]) -> str
         return f"there is no command '{command}': {remedy}"
     help_call = f"regard {command} --help" if command else "regard --help"
     message = " ".join(error.format_message().split()).rstrip(".")
+    extra = re.fullmatch(r"Got unexpected extra arguments? \((.*)\)", message)
+    given = [option for option in PAIR_OPTIONS.get(command or "", ()) if option in arguments]
+    if extra and given:
+        unclear = f"whether this belongs to {given[0]}"
+        if len(given) > 1:
+            unclear = f"which of {' and '.join(given)} this belongs to"
+        remedy = "write one file, or a source and a target, after each"
+        return f"{extra[1]}: it is not clear {unclear}: {remedy}: see '{help_call}'"
     return f"{message[:1].lower()}{message[1:]}: see '{help_call}'"
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from regard.cli.columns import Columns, parse_columns, refuse_columns, with_columns
+from regard.cli.shorthand import help_of, shorthand, what_ends
 from regard.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -57,6 +58,33 @@ def train(
             show_default=False,
         ),
     ] = None,
+    budget: Annotated[
+        str | None,
+        typer.Option(metavar="TIME", help=help_of("budget", "End after 90s, 10m or 1.5h."), show_default=False),
+    ] = None,
+    epochs: Annotated[
+        float | None,
+        typer.Option(help=help_of("epochs", "End after so many passes over the data."), show_default=False),
+    ] = None,
+    updates: Annotated[
+        int | None, typer.Option(help=help_of("updates", "End after so many updates."), show_default=False)
+    ] = None,
+    lr: Annotated[
+        float | None, typer.Option("--lr", help=help_of("lr", "The peak learning rate."), show_default=False)
+    ] = None,
+    batch_tokens: Annotated[
+        int | None,
+        typer.Option(help=help_of("batch_tokens", "Target tokens in a batch, with padding."), show_default=False),
+    ] = None,
+    dropout: Annotated[
+        float | None, typer.Option(help=help_of("dropout", "Share of units dropped."), show_default=False)
+    ] = None,
+    vocabulary: Annotated[
+        int | None, typer.Option(help=help_of("vocabulary", "Subwords to learn."), show_default=False)
+    ] = None,
+    seed: Annotated[
+        int | None, typer.Option(help=help_of("seed", "The seed of all random choices."), show_default=False)
+    ] = None,
     resume: Annotated[
         Path | None,
         typer.Option(metavar="DIR", help="Go on with the training in this folder.", show_default=False),
@@ -79,19 +107,6 @@ def train(
     threads: Annotated[
         int | None, typer.Option(help="CPU threads (default: all cores).", min=1, show_default=False)
     ] = None,
-    budget: Annotated[
-        str | None,
-        typer.Option(
-            metavar="TIME", help="Train for so long in all: 90s, 10m, 1.5h (training.budget).", show_default=False
-        ),
-    ] = None,
-    epochs: Annotated[
-        float | None, typer.Option(help="Passes over the text, in all (training.epochs).", show_default=False)
-    ] = None,
-    updates: Annotated[int | None, typer.Option(help="Updates, in all (training.updates).", show_default=False)] = None,
-    seed: Annotated[
-        int | None, typer.Option(help="The same as --set training.seed=N.", min=0, show_default=False)
-    ] = None,
     tensorboard: Annotated[
         bool, typer.Option("--tensorboard", help="Also write TensorBoard events, into DIR/tensorboard.")
     ] = False,
@@ -110,11 +125,14 @@ def train(
 
     \b
     regard train bahdanau --train corpus.de corpus.en --valid dev.de dev.en --out models/de-en
-    regard train luong --train toy:phrases:en-fr --out models/toy --budget 3m
+    regard train luong --train toy:phrases:en-fr --out models/toy --budget 3m --lr 2e-3
     regard train bam --train /usr/share/datasets/fashion-mnist --out models/fashion
     regard train captioner --train toy:scenes --out models/scenes
     regard train --resume models/de-en
     regard train --resume models/de-en --budget 2h
+
+    --budget, --epochs and --updates replace the recipe's own end, and count from the start of the training; of several,
+    the first that is reached counts. `regard settings` lists what else --set can change.
 
     --from, --dry-run and --watch-sentence are for translation models.
 
@@ -123,16 +141,28 @@ def train(
     """
     chosen = parse_columns(columns)
     train_data, valid_data = _data("--train", train or [], chosen), _data("--valid", valid or [], chosen)
-    named = {"budget": budget, "epochs": epochs, "updates": updates, "seed": seed}
-    overrides = [*(changes or []), *(f"training.{name}={value}" for name, value in named.items() if value is not None)]
     if len(train or []) != 1 and len(valid or []) != 1:
         refuse_columns(columns, "it goes with one file with tabs, in --train or --valid")
+    options = {
+        "budget": budget,
+        "epochs": epochs,
+        "updates": updates,
+        "lr": lr,
+        "batch_tokens": batch_tokens,
+        "dropout": dropout,
+        "vocabulary": vocabulary,
+        "seed": seed,
+    }
+    overrides = shorthand(options, changes or [])
     if resume is not None:
         _only_resume(recipe, train_data, valid_data, out, start_from, dry_run or overwrite or bool(watch))
     elif recipe is None and start_from is None:
+        _refuse_late_recipe([*(train or []), *(valid or [])])
         raise ConfigError("no recipe was given: name one (see `regard recipes`), or a model with --from.")
     elif out is None and not dry_run:
         raise ConfigError("no folder was given for the model: name one with --out.")
+    if recipe is not None and (remark := what_ends(recipe, overrides)):
+        typer.echo(remark, err=True)
     from regard import training
 
     if dry_run:
@@ -178,9 +208,18 @@ def _only_resume(
     """With --resume, recipe, data and folder are known already."""
     if recipe or train or valid or out or start_from or flags:
         raise ConfigError(
-            "--resume knows its recipe, data and folder: give only --budget, --epochs, --updates, --set, --device and "
+            "--resume knows its recipe, data and folder: give only settings (--set, --updates, …), --device and "
             "--threads with it."
         )
+
+
+def _refuse_late_recipe(files: list[str]) -> None:
+    """A recipe behind --train or --valid is taken for a file of theirs."""
+    from regard.config.recipes import recipe_names
+
+    for word in files:
+        if word.endswith(".toml") or (word in recipe_names() and not Path(word).exists()):
+            raise ConfigError(f"{word}: a recipe comes before the options: `regard train {word} --train …`.")
 
 
 def _watched(sentence: str) -> str | tuple[str, str]:

@@ -42,7 +42,7 @@ ALIASES = {
 
 
 class Override(str):
-    """`table.key=value`, with the words by which the user gave it: `--set …` unless an option is shorthand for it."""
+    """`table.key=value`, and how the user gave it: `--set …`, an option that is shorthand for it, or "" if implied."""
 
     said: str
 

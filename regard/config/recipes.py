@@ -98,7 +98,7 @@ def check_as(kind: type[AnyKind], table: dict[str, Any], where: str, overrides: 
     except ValidationError as error:
         message = _explain_changed(error, kind, table, changes)
         if message is None and changes and _is_valid(kind, original):
-            message = f"{' '.join(change.said for change in changes)}: {explain(error, kind, table)}"
+            where = _all_blamed(error, kind, changes)
         raise ConfigError(message or f"{where}: {explain(error, kind, table)}") from None
 
 
@@ -114,6 +114,13 @@ def _explain_changed(
     if unknown:
         return unknown_setting(guilty, kind, table)
     return f"{guilty.said}: {explain(error, kind, table)}"
+
+
+def _all_blamed(error: ValidationError, kind: type[AnyRecipe], changes: Sequence[Override]) -> str:
+    """The overrides of the table that a validation error is about, or all of them, as the user gave them."""
+    table = _path(error.errors(include_url=False)[0], kind)[:1]
+    given = [change for change in changes if change.said]
+    return " ".join(change.said for change in [each for each in given if each.path[:1] == table] or given)
 
 
 def _is_valid(kind: type[AnyRecipe], table: dict[str, Any]) -> bool:

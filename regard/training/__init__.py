@@ -50,6 +50,9 @@ def train(
     ImageSet. Embedded data brings its own validation split; of other text and labelled images a small share is held
     out (text: unless `valid` is "none").
 
+    `overrides` change settings of the recipe, as `--set` does: ["training.learning_rate=1e-3", "model.dropout=0.2"]. A
+    training ends at the first of training.budget, epochs and updates; "training.budget=none" unsets one.
+
     `resume` goes on with the training in `out`; it needs no recipe and no data. Ctrl-C saves and raises `Interrupted`,
     a KeyboardInterrupt. For translation only: `model` is your own model of the contract (the recipe's [model] is then
     not used); `start_from` is a model folder to fine-tune; `watch` are sentences, or (sentence, reference), whose

@@ -162,7 +162,22 @@ def test_a_dry_run_writes_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[
         (["--from", "good.tsv", "--train", "good.tsv", "--out", "OUT"], "not a model folder"),
         (["--resume", "OUT"], "holds no unfinished training"),
         (["bahdanau", "--resume", "OUT"], "--resume knows its recipe"),
-        (["bahdanau", "a", "--train", "good.tsv", "--out", "OUT"], "unexpected extra argument"),
+        (
+            ["bahdanau", "a", "--train", "good.tsv", "--out", "OUT"],
+            "a: it is not clear whether this belongs to --train: ",
+        ),
+        (
+            ["bahdanau", "--train", "a.de", "--valid", "b.de", "a.en", "b.en", "--out", "OUT"],
+            "b.en: it is not clear which of --train and --valid this belongs to: write one file, or a source and a",
+        ),
+        (
+            ["--train", "good.tsv", "luong", "--out", "OUT"],
+            "luong: a recipe comes before the options: `regard train lu",
+        ),
+        (
+            ["bahdanau", "--train", "good.tsv", "--out", "OUT", "--lr", "0"],
+            "error: --lr 0.0: training.learning_rate = ",
+        ),
         (["bahdanau", *("--train", "a") * 3, "--out", "OUT"], "--train a a a: at most two files"),
         (["bahdanau", "--train", "toy:two-ears", "--out", "OUT"], "'two-ears': there is no such embedded corpus"),
         (

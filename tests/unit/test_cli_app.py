@@ -192,6 +192,7 @@ def test_a_full_disk_behind_stdout_is_one_line(code):
         ("train r --train a --train b", "train r --train a --train b"),
         ("train --train a b r", "train --train a --train b r"),
         ("train r --set x=1 --train a b", "train r --set x=1 --train a --train b"),
+        ("train r --train=a b --valid=c", "train r --train a --train b --valid c"),
         ("train r --train", "train r --train"),
         ("train r --train --out o", "train r --train --out o"),
     ],

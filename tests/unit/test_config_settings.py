@@ -186,7 +186,10 @@ def test_key_of_another_model_is_unknown_and_the_known_ones_are_that_models():
         ({"model__sharpness": 0}, "model.sharpness = 0: "),
         ({"training__betas": "x"}, "training.betas = 'x': "),
         ({"training": {}}, "training: training never ends: set at least one of epochs, updates and budget."),
-        ({"training__budget": "ten"}, 'training.budget: \'ten\' is not a duration: write it as "90s", "10m" or "1.5h".'),
+        (
+            {"training__budget": "ten"},
+            'training.budget: \'ten\' is not a duration: write it as "90s", "10m" or "1.5h".',
+        ),
         ({"search__n_best": 9}, "search: n_best = 9 is more than beam = 5: raise beam to it."),
         ({"training__validation_bleu": False}, 'training: select_by = "bleu" needs validation_bleu = true.'),
         ({"model__tie_embeddings": "all"}, 'model.tie_embeddings = "all" needs text.joint = true: one vocabulary'),
