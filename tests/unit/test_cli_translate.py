@@ -164,7 +164,7 @@ def test_invalid_utf8_names_the_line_after_the_lines_before_it(
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (("--set", "search.baem=2"), "did you mean 'beam'"),
+        (("--set", "search.baem=2"), "did you mean search.beam?"),
         (("--set", "model.dropout=0"), "only search settings"),
         (("--beam", "0"), "search: beam = 0"),
         (("--temperature", "-1"), "temperature = -1"),
