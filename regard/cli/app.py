@@ -192,7 +192,7 @@ def _usage_message(error: typer.TyperException, arguments: Sequence[str]) -> str
         return f"there is no command '{command}': {remedy}"
     help_call = f"regard {command} --help" if command else "regard --help"
     message = " ".join(error.format_message().split()).rstrip(".")
-    extra = re.fullmatch(r"Got unexpected extra arguments? \((.*)\)", message)
+    extra = re.fullmatch(r"Got unexpected extra argument(?:s|\(s\))? \((.*)\)", message)
     given = [option for option in PAIR_OPTIONS.get(command or "", ()) if option in arguments]
     if extra and given:
         unclear = f"whether this belongs to {given[0]}"

@@ -275,7 +275,7 @@ def test_train_evaluate_look_and_resume(tmp_path: Path, capsys: pytest.CaptureFi
         (["train", "bam"], "no folder was given"),
         (["train", "bma", "--out", "x"], "did you mean 'bam'?"),
         (["train", "bam", "--out", "x"], "no images were given"),
-        (["train", "bam", "--out", "x", "--set", "model.attentoin=se"], "did you mean 'attention'?"),
+        (["train", "bam", "--out", "x", "--set", "model.attentoin=se"], "did you mean model.attention?"),
         (["train", "bam", "--out", "x", "--set", "model.kind=resnt"], "did you mean 'resnet'?"),
         (["train", "--resume", "x", "--train", "y"], "--resume knows"),
         (["train", "--resume", "x"], "holds no unfinished training"),

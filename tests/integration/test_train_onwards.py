@@ -22,7 +22,7 @@ TRAIN, VALID = pairs(150), pairs(15, seed=1)
 SET = [
     *("--set", "text.tokenizer=word", "--set", "model.hidden_size=16", "--set", "model.embedding_size=12"),
     *("--set", "model.attention_size=12", "--set", "model.maxout_size=12", "--set", "training.batch_tokens=128"),
-    *("--set", "training.warmup=2", "--set", "training.epochs=none", "--threads", "1"),
+    *("--set", "training.warmup=2", "--threads", "1"),
 ]
 
 

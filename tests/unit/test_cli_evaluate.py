@@ -186,7 +186,7 @@ def test_chinese_is_told_how_to_count_words(capsys, models, files):
         (["--plot", "nowhere/x.png"], "no folder"),
         (["--output", "."], "is a folder"),
         (["--set", "training.seed=1"], "only search settings can change"),
-        (["--set", "search.baem=1"], "did you mean 'beam'"),
+        (["--set", "search.baem=1"], "did you mean search.beam?"),
         (["--beam", "0"], "search.beam = 0"),
         (["--device", "abacus"], "abacus"),
     ],

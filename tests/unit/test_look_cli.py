@@ -139,7 +139,7 @@ def test_looking_without_a_reference_translates(models: dict[str, Path], capsys:
         (["diagram", "luong", "--source", ""], "0 words"),
         (["diagram", "luong", "--target", "a b c d e f g h i"], "--target"),
         (["diagram", "luong", "--output", "model.png"], "drawn as .svg"),
-        (["diagram", "luong", "--set", "model.windov=global"], "did you mean 'window'?"),
+        (["diagram", "luong", "--set", "model.windov=global"], "did you mean model.window?"),
         (["diagram", "{empty}"], "holds no model"),
     ],
 )
