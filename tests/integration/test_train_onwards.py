@@ -397,7 +397,7 @@ def test_the_bar_and_the_log_have_one_perplexity(tmp_path: Path, monkeypatch: py
         def updated(self, state: Any, rate: float, speed: float) -> None:
             shown.append((state.update, progress.perplexity_of(state.window_likelihood / state.window_tokens)))
 
-    monkeypatch.setattr("regard.training.choose_reporter", lambda progress: Bar())
+    monkeypatch.setattr("regard.training.choose_reporter", lambda progress, unit: Bar())
     train(recipe(log_every=4, label_smoothing=0.3), train=TRAIN, valid=VALID, out=tmp_path)
     logged = {line["update"]: line["perplexity"] for line in log(tmp_path) if line["event"] == "update"}
     assert logged == {update: value for update, value in shown if update in logged}
