@@ -246,7 +246,7 @@ def test_a_full_disk_is_one_line_and_can_be_resumed(tmp_path: Path, monkeypatch:
 
     with monkeypatch.context() as patch:
         patch.setattr(files, "write_bytes", full)
-        with pytest.raises(TrainingError, match=r"no space left on device, [\d.]+ .B free\); the checkpoint before it is safe"):
+        with pytest.raises(TrainingError, match=r"no space left on device, [\d.]+ .B free\); the checkpoint"):
             train(recipe(), train=TRAIN, valid=VALID, out=out, progress=False)
     assert train(out=out, resume=True, progress=False).metrics["updates"] == 12
 
