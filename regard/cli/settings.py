@@ -2,12 +2,13 @@
 
 import json
 import textwrap
+from difflib import get_close_matches
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from regard.errors import ConfigError, did_you_mean
+from regard.errors import ConfigError
 
 if TYPE_CHECKING:
     from regard.config.reference import Setting
@@ -41,8 +42,10 @@ def settings(
 
     found = all_settings() if pattern is None else matching(pattern)
     if not found:
-        names = {setting.name: None for setting in all_settings()}
-        raise ConfigError(f"no setting matches '{pattern}': {did_you_mean(str(pattern), names)}")
+        names = [setting.name for setting in all_settings()]
+        nearest = get_close_matches(str(pattern), [*names, *(name.split(".")[1] for name in names)], n=1, cutoff=0.6)
+        remedy = f"did you mean '{nearest[0]}'?" if nearest else "`regard settings` lists all of them."
+        raise ConfigError(f"no setting matches '{pattern}': {remedy}")
     if output_format is SettingsFormat.json:
         typer.echo(json.dumps([vars(setting) for setting in found], ensure_ascii=False, default=list))
     elif pattern is None:

@@ -173,10 +173,12 @@ def _path(first: ErrorDetails, settings: type[BaseModel]) -> list[str]:
 
 def _recipe_path(name: str | Path) -> Path:
     path = Path(name)
-    if path.exists():
+    if path.is_file():
         return path
     folder = recipe_folder()
     shipped = folder / f"{path.stem if path.parent.name in ('', folder.name) else path}.toml"
     if path.suffix in ("", ".toml") and shipped.exists():
-        return shipped
+        return shipped  # a folder of the same name is no recipe
+    if path.exists():
+        return path
     raise ConfigError(f"{name}: there is no such recipe or file: {did_you_mean(path.stem, recipe_names())}")

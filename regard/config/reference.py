@@ -14,6 +14,7 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin
 from pydantic.fields import FieldInfo
 
 from regard.config.base import Settings
+from regard.config.overrides import ALIASES
 from regard.config.recipes import TASK_RECIPES, TaskRecipe, load_recipe, recipe_folder, recipe_names
 from regard.config.settings import AnyRecipe
 
@@ -52,7 +53,8 @@ def all_settings() -> list[Setting]:
 def matching(pattern: str) -> list[Setting]:
     """The settings whose name holds the pattern, or a word of whose meaning begins with it."""
     settings, wanted = all_settings(), pattern.lower()
-    exact = [each for each in settings if wanted in (each.name, each.name.split(".")[1])]
+    names = {wanted, *ALIASES.get(wanted, ())}
+    exact = [each for each in settings if names & {each.name, each.name.split(".")[1]}]
     if exact:
         return exact
     word = re.compile(rf"\b{re.escape(wanted)}")

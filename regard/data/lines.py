@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import gzip
 import io
+import re
 import zlib
 from collections.abc import Iterator
 from pathlib import Path
@@ -20,6 +21,7 @@ GZIP_ERRORS = (EOFError, gzip.BadGzipFile, zlib.error)
 LONGEST_LINE = 16 << 20  # bytes
 _GZIP = b"\x1f\x8b"
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+_CONTROL = re.compile(rb"[\x00-\x08\x0e-\x1a\x1c-\x1f]")  # bytes that no text has, in any 8-bit encoding
 _UTF_16 = (b"\xff\xfe", b"\xfe\xff")
 # how files begin that are often taken for text -> what they are, and what to do with them
 _BINARY = {
@@ -100,7 +102,7 @@ def _decode(raw: bytes, name: str, number: int) -> str:
     try:
         return raw.decode("utf-8")
     except UnicodeDecodeError as error:
-        if b"\0" in raw:
+        if _CONTROL.search(raw):
             raise DataError(f"{name}:{number}: this is a binary file, not text. Give text in UTF-8.") from error
         raise DataError(
             f"{name}:{number}: byte 0x{raw[error.start]:02x} at position {error.start + 1} is not UTF-8. "

@@ -62,6 +62,13 @@ def test_a_binary_stream_too() -> None:
         list(decode_lines(io.BytesIO(b"%PDF-1.4\n"), "stdin"))
 
 
+def test_noise_without_a_zero_byte_is_binary_too(tmp_path: Path) -> None:
+    noise = tmp_path / "noise.txt"
+    noise.write_bytes(b"ab\x9b\x07\x1f\n")
+    with pytest.raises(DataError, match=r"noise\.txt:1: this is a binary file, not text"):
+        list(read_lines(noise))
+
+
 def test_a_binary_tail_is_no_question_of_encoding(tmp_path: Path) -> None:
     path = tmp_path / "corpus.txt"
     path.write_bytes(b"header\n\x00\xff\xfe\n")

@@ -45,6 +45,8 @@ def test_settings_are_found_by_name_and_by_meaning(capsys: pytest.CaptureFixture
     assert main(["settings", "temperature"]) == 0
     said = capsys.readouterr().out
     assert said.startswith("search.temperature = 1\n")
+    assert main(["settings", "lr"]) == 0  # as other toolkits call it
+    assert capsys.readouterr().out.startswith("training.learning_rate = 0.001\n")
     assert main(["settings", "batch_tok"]) == 0
     assert {"training.batch_tokens", "search.batch_tokens"} <= {
         line.split(" = ")[0] for line in capsys.readouterr().out.splitlines()
@@ -57,7 +59,9 @@ def test_settings_are_found_by_name_and_by_meaning(capsys: pytest.CaptureFixture
 
 def test_an_unknown_setting_is_answered_with_the_nearest(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["settings", "learnign_rate"]) == 2
-    assert "training.learning_rate" in capsys.readouterr().err
+    assert "did you mean 'learning_rate'?" in capsys.readouterr().err
+    assert main(["settings", "zzz"]) == 2
+    assert "`regard settings` lists all of them" in capsys.readouterr().err
 
 
 def test_json(capsys: pytest.CaptureFixture[str]) -> None:

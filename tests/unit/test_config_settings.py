@@ -237,6 +237,12 @@ def test_recipe_that_is_not_there():
         load_recipe("mine/recipe.yaml")
 
 
+def test_a_folder_does_not_hide_the_recipe_of_its_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    (tmp_path / "luong").mkdir()
+    monkeypatch.chdir(tmp_path)
+    assert load_recipe("luong").model.kind == "luong"
+
+
 def test_folder_is_no_recipe(tmp_path: Path):
     with pytest.raises(ConfigError, match="is a folder, not a recipe"):
         load_recipe(tmp_path)
