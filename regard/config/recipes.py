@@ -151,7 +151,7 @@ def explain(error: ValidationError, settings: type[BaseModel], table: dict[str, 
         return f"the key {key!r} is missing: add it."
     if first["type"] in ("union_tag_invalid", "union_tag_not_found"):
         kind = table.get("model", {}).get("kind") if isinstance(table.get("model"), dict) else None
-        if kind in ARCHITECTURES:
+        if isinstance(kind, str) and kind in ARCHITECTURES:
             return f"model.kind = {kind!r} is for another task: choose one of {', '.join(models)}."
         return f"model.kind = {kind!r}: there is no such model: {did_you_mean(str(kind), ARCHITECTURES)}"
     message = first["msg"].removeprefix("Value error, ")

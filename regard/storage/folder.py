@@ -20,6 +20,7 @@ import os
 import shutil
 from collections.abc import Mapping
 from pathlib import Path
+from types import NoneType
 from typing import Any
 
 from torch import Tensor
@@ -55,7 +56,7 @@ METRIC_TYPES: dict[str, type | tuple[type, ...]] = {
     "source_vocabulary": int,
     "target_vocabulary": int,
     "data": dict,
-    "valid": dict,
+    "valid": (dict, NoneType),
     "machine": dict,
 }
 
@@ -198,7 +199,7 @@ def read_metrics(folder: Path) -> dict[str, Any]:
     faults = [
         name
         for name, kind in METRIC_TYPES.items()
-        if metrics.get(name) is not None and (not isinstance(metrics[name], kind) or isinstance(metrics[name], bool))
+        if name in metrics and (not isinstance(metrics[name], kind) or isinstance(metrics[name], bool))
     ]
     if isinstance(data, dict) and not all(isinstance(part, dict) for part in data.values()):
         faults.append("data")

@@ -21,7 +21,14 @@ import regard
 from regard.data.text.tokenizer import Tokenizer
 
 SEEDS = st.integers(0, 2**48)
-SEARCH: dict[str, Any] = {"beam": 2, "n_best": 1, "max_length_ratio": 1.0, "max_length_extra": 3, "engine": "torch"}
+SEARCH: dict[str, Any] = {
+    "beam": 2,
+    "n_best": 1,
+    "max_length_ratio": 1.0,
+    "max_length_extra": 3,
+    "max_source": 99,
+    "engine": "torch",
+}
 
 
 @pytest.fixture(scope="module")

@@ -78,6 +78,13 @@ def test_a_huge_model_is_refused_before_it_is_built(folder: Path) -> None:
             regard.load(folder)
 
 
+def test_a_kind_of_model_that_is_no_name_is_refused(folder: Path) -> None:
+    for value in ({}, [], None, 1, "x" * 500_000):
+        change(folder / "config.json", "model", "kind", value=value)
+        with pytest.raises(ModelFolderError, match=r"model\.kind"):
+            regard.load(folder)
+
+
 def test_json_is_bounded_in_size_and_depth(folder: Path) -> None:
     file = folder / "config.json"
     good = file.read_bytes()
@@ -137,7 +144,7 @@ def test_the_fields_of_a_classifier_are_checked(classifier: Path, key: str, valu
 
 
 def test_metrics_that_others_rely_on_have_their_types(folder: Path) -> None:
-    for value in ({"data": [1]}, {"data": {"train": 1}}, {"updates": "x"}, {"valid": 3}):
+    for value in ({"data": None}, {"data": [1]}, {"data": {"train": 1}}, {"updates": "x"}, {"valid": 3}):
         (folder / "metrics.json").write_text(json.dumps(value))
         with pytest.raises(ModelFolderError, match=r"metrics\.json: is damaged"):
             regard.load(folder)
