@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from typing import Literal
 
@@ -23,11 +22,4 @@ def export_word2vec(path: Path, out: Path, side: Literal["source", "target"] = "
         raise ModelFolderError(f"{out}: already exists: choose another --out.")
     matrix = folder.model().get_parameter(f"embeddings.{side}.weight").detach().numpy()
     tokenizer = folder.source_tokenizer if side == "source" else folder.target_tokenizer
-    out = Path(os.path.realpath(out))  # write through a symbolic link
-    part = out.with_name(f".{out.name}.part")
-    try:
-        count = write_vectors(part, tokenizer, matrix)
-        part.replace(out)
-    finally:
-        part.unlink(missing_ok=True)
-    return count
+    return write_vectors(out, tokenizer, matrix)

@@ -102,15 +102,23 @@ def write_tensors(path: Path, tensors: Mapping[str, Tensor], about: Mapping[str,
 def new_folder(path: Path) -> Iterator[Path]:
     """A folder to fill; it gets its name when all is written, and is removed if anything fails."""
     if path.exists() and (not path.is_dir() or any(path.iterdir())):
-        raise ModelFolderError(f"{path}: is there already: choose another --out.")
+        raise ModelFolderError(f"{path}: already exists: choose another --out.")
+    with writing_folder(path) as temporary:
+        yield temporary
+
+
+@contextmanager
+def writing_folder(path: Path) -> Iterator[Path]:
+    """An atomic folder: fill the one that is yielded; it replaces `path` when it is complete."""
     temporary = path.with_name(f".{path.name}.part")
     shutil.rmtree(temporary, ignore_errors=True)
     temporary.mkdir(parents=True)
     try:
         yield temporary
+        shutil.rmtree(path, ignore_errors=True)
         os.replace(temporary, path)
     except BaseException:
-        shutil.rmtree(temporary, ignore_errors=True)
+        shutil.rmtree(temporary, ignore_errors=True)  # a full disk gets its space back
         raise
     sync_folder(path.parent)
 

@@ -16,7 +16,6 @@ A checkpoint with a missing or damaged file (by its SHA-256) is set aside on loa
 from __future__ import annotations
 
 import math
-import os
 import re
 import shutil
 from collections.abc import Mapping
@@ -33,11 +32,11 @@ from regard.errors import ModelFolderError
 from regard.storage.files import (
     check_files,
     sha256,
-    sync_folder,
     write_bytes,
     write_checksums,
     write_json,
     write_tensors,
+    writing_folder,
 )
 from regard.storage.reading import read_json
 from regard.storage.weights import load_tensors, model_tensors, read_tensors
@@ -185,21 +184,13 @@ class Checkpoints:
         """Write a checkpoint beside the others, rename it, and remove what it replaces; `good` if that is known."""
         number = 1 + max((int(path.name.rpartition("-")[2]) for path in [*self.all(), *self._aside()]), default=0)
         final = self.folder / f"checkpoint-{number:08d}"
-        temporary = self.folder / f".{final.name}.part"
-        shutil.rmtree(temporary, ignore_errors=True)
-        try:
-            temporary.mkdir()
-            write_tensors(temporary / MODEL, model_tensors(model))
-            write_tensors(temporary / OPTIMIZER, optimizer_tensors(model, optimizer))
-            write_json(temporary / STATE, {"state": state.to_dict(), "machine": dict(machine)})
-            write_checksums(temporary, (STATE, MODEL, OPTIMIZER))
+        with writing_folder(final) as fresh:
+            write_tensors(fresh / MODEL, model_tensors(model))
+            write_tensors(fresh / OPTIMIZER, optimizer_tensors(model, optimizer))
+            write_json(fresh / STATE, {"state": state.to_dict(), "machine": dict(machine)})
+            write_checksums(fresh, (STATE, MODEL, OPTIMIZER))
             if good:
-                write_bytes(temporary / GOOD, b"")
-            os.rename(temporary, final)
-            sync_folder(self.folder)
-        except OSError:
-            shutil.rmtree(temporary, ignore_errors=True)  # a full disk gets its space back
-            raise
+                write_bytes(fresh / GOOD, b"")
         self._unproven = None if good else final
         for path in self._aside():
             shutil.rmtree(path, ignore_errors=True)

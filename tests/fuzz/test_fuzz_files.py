@@ -122,8 +122,8 @@ def test_encoded_corpus(encoded: Path, seed: int) -> None:
         with watched("corpus"):
             corpus = EncodedCorpus.open(encoded)
             for index in range(len(corpus)):
-                assert len(corpus.source_ids(index)) == corpus.source_lengths[index]
-                assert len(corpus.target_ids(index)) == corpus.target_lengths[index]
+                assert len(corpus.source.sentence(index)) == corpus.source_lengths[index]
+                assert len(corpus.target.sentence(index)) == corpus.target_lengths[index]
     finally:
         file.write_bytes(raw)
 

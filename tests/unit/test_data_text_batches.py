@@ -90,7 +90,7 @@ def test_batch_holds_the_pairs(corpus: EncodedCorpus) -> None:
         assert batch.source.dtype == batch.target_in.dtype == torch.long
         assert batch.source_mask is not None
         for row, index in enumerate(indices):
-            source, target = corpus.source_ids(index).tolist(), corpus.target_ids(index).tolist()
+            source, target = corpus.source.sentence(index).tolist(), corpus.target.sentence(index).tolist()
             assert batch.source[row][batch.source_mask[row]].tolist() == source
             assert batch.target_out[row][batch.target_mask[row]].tolist() == target
             assert batch.target_in[row][batch.target_mask[row]].tolist() == [BOS, *target[:-1]]
@@ -103,7 +103,7 @@ def test_collate_equals_the_plan(corpus: EncodedCorpus) -> None:
     indices = np.array([3, 8, 5])
     planned = BatchPlan(corpus, batch_tokens=64, seed=1).batch(indices)
     collated = collate(
-        [corpus.source_ids(i).tolist() for i in indices], [corpus.target_ids(i).tolist() for i in indices]
+        [corpus.source.sentence(i).tolist() for i in indices], [corpus.target.sentence(i).tolist() for i in indices]
     )
     for name in ("source", "source_mask", "target_in", "target_out", "target_mask"):
         assert torch.equal(getattr(planned, name), getattr(collated, name))

@@ -108,14 +108,14 @@ def test_encoded_corpus_holds_every_pair_in_order(tmp_path: Path, monkeypatch: p
     for found in (corpus, EncodedCorpus.open(tmp_path / "c")):
         assert len(found) == len(PAIRS)
         for index, pair in enumerate(PAIRS):
-            assert found.source_ids(index).tolist() == TOKENIZER.encode(pair.source)
-            assert found.target_ids(index).tolist() == TOKENIZER.encode(pair.target)
+            assert found.source.sentence(index).tolist() == TOKENIZER.encode(pair.source)
+            assert found.target.sentence(index).tolist() == TOKENIZER.encode(pair.target)
         assert found.source_lengths.tolist() == [5] * 16
         assert found.target_lengths.tolist() == [6] * 16
         assert isinstance(found.source.ids, np.memmap)
     assert corpus.source.ids.dtype == np.uint16
     with pytest.raises(IndexError):
-        corpus.source_ids(16)
+        corpus.source.sentence(16)
     assert [path.name for path in tmp_path.iterdir()] == ["c"]
 
 
@@ -123,7 +123,7 @@ def test_skipped_pairs_are_counted(tmp_path: Path) -> None:
     pairs = [*PAIRS[:2], Pair("", "x"), Pair("x", " \t"), Pair("a " * 50, "b")]
     corpus = build(tmp_path / "c", pairs, max_length=6)
     assert corpus.skipped == Skipped(empty=2, too_long=1, kept=2)
-    assert corpus.target_ids(1)[-1] == EOS
+    assert corpus.target.sentence(1)[-1] == EOS
     assert EncodedCorpus.open(tmp_path / "c").skipped == corpus.skipped
 
 

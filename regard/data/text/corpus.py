@@ -9,7 +9,6 @@ import hashlib
 import itertools
 import json
 import os
-import shutil
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import asdict, dataclass
@@ -23,7 +22,7 @@ import numpy.typing as npt
 from regard.data.lines import read_lines
 from regard.data.text.tokenizer import Tokenizer
 from regard.errors import DataError
-from regard.storage.files import reason
+from regard.storage.files import reason, sync_folder, writing_folder
 from regard.storage.reading import CONFIG_BYTES, parse_json, read_bounded
 
 FORMAT = 1
@@ -158,21 +157,14 @@ class EncodedCorpus:
         """
         if folder.exists() and not (folder / "corpus.json").exists():
             raise DataError(f"{folder}: exists and is not an encoded corpus. Remove it or choose another folder.")
-        partial = folder.with_name(f".{folder.name}.{os.getpid()}.partial")
-        shutil.rmtree(partial, ignore_errors=True)
         try:
-            partial.mkdir(parents=True)
-            _write(pairs, source, target, partial, max_length, on_progress)
-            shutil.rmtree(folder, ignore_errors=True)
-            partial.rename(folder)
-            _sync_folder(folder.parent)
+            with writing_folder(folder) as fresh:
+                _write(pairs, source, target, fresh, max_length, on_progress)
         except OSError as error:
             raise DataError(
                 f"{folder}: the encoded corpus cannot be written ({reason(error, folder)}). Make room or choose "
                 "another place."
             ) from error
-        finally:
-            shutil.rmtree(partial, ignore_errors=True)
         return cls.open(folder)
 
     @classmethod
@@ -198,14 +190,6 @@ class EncodedCorpus:
 
     def __len__(self) -> int:
         return self.skipped.kept
-
-    def source_ids(self, index: int) -> Ids:
-        """The source tokens of pair `index`, EOS included."""
-        return self.source.sentence(index)
-
-    def target_ids(self, index: int) -> Ids:
-        """The target tokens of pair `index`, EOS included."""
-        return self.target.sentence(index)
 
     @property
     def source_lengths(self) -> npt.NDArray[np.int32]:
@@ -323,7 +307,7 @@ def _write(
         json.dump(about, stream, indent=1)
         stream.flush()
         os.fsync(stream.fileno())
-    _sync_folder(folder)
+    sync_folder(folder)
 
 
 def _encode(pairs: Iterable[Pair], source: Tokenizer, target: Tokenizer) -> Iterator[Encoded]:
@@ -359,14 +343,3 @@ def _refuse_nothing(skipped: Skipped, max_length: int) -> None:
             f"No pair is left to use: all {skipped.empty} have a blank side. Check that the files are the right ones."
         )
     raise DataError("No pairs at all. Give at least one sentence pair.")
-
-
-def _sync_folder(folder: Path) -> None:
-    """Make the names in a folder durable, where the system can."""
-    if os.name != "posix":
-        return
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)

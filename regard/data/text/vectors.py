@@ -16,6 +16,7 @@ import numpy.typing as npt
 from regard.data.lines import read_lines
 from regard.data.text.tokenizer import Tokenizer
 from regard.errors import DataError
+from regard.storage.files import writing
 
 Vector = npt.NDArray[np.float32]
 
@@ -43,10 +44,11 @@ def write_vectors(path: Path | str, tokenizer: Tokenizer, matrix: npt.NDArray[np
     exact, _ = _wanted(tokenizer)
     # a word with a space in it cannot be read back
     words = {word: piece for word, piece in exact.items() if len(word.split()) == 1 and "\n" not in word}
-    with Path(path).open("w", encoding="utf-8", newline="\n") as stream:
-        stream.write(f"{len(words)} {matrix.shape[1]}\n")
+    with writing(Path(path)) as stream:
+        stream.write(f"{len(words)} {matrix.shape[1]}\n".encode())
         for word, piece in words.items():
-            stream.write(word + " " + " ".join(f"{value:.8g}" for value in matrix[piece].tolist()) + "\n")
+            numbers = " ".join(f"{value:.8g}" for value in matrix[piece].tolist())
+            stream.write(f"{word} {numbers}\n".encode())
     return len(words)
 
 
