@@ -45,7 +45,7 @@ def folder(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
         file = path.with_name(name)
         file.write_text("".join(pair[side] + "\n" for pair in PAIRS[:60]), "utf-8")
         text.append(str(file))
-    shortlist_folder(path, text, common=20, likely=8)
+    shortlist_folder(path, (text[0], text[1]), common=20, likely=8)
     return path
 
 
