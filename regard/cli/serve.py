@@ -1,4 +1,4 @@
-"""`regard serve`: translations over HTTP, and the page that looks inside."""
+"""`regard serve`: an HTTP API for translation, and a web page that shows attention."""
 
 import os
 from pathlib import Path
@@ -17,7 +17,7 @@ TOKEN_VARIABLE = "REGARD_METRICS_TOKEN"
 
 
 def _setting(name: str, *flags: str, default: bool | str = True) -> Any:
-    """An option of the command for a setting, with the setting's own description."""
+    """The command-line option of a setting, with the setting's description as help."""
     said = ServeSettings.model_fields[name].description or ""
     return typer.Option(*flags, help=f"{said[:1].upper()}{said[1:]}.", show_default=default)
 
@@ -29,24 +29,24 @@ def serve(
     ],
     languages: Annotated[
         str | None,
-        typer.Option(help="Languages of the models, such as de-en, if they do not tell.", show_default=False),
+        typer.Option(help="Language pair of the models, such as de-en, if unknown.", show_default=False),
     ] = None,
     api_keys: Annotated[
         Path | None,
         typer.Option(
-            help=f"File with one API key a line; or the variable {KEYS_VARIABLE}, with commas.", show_default=False
+            help=f"File with API keys, one per line; or set {KEYS_VARIABLE}, separated by commas.", show_default=False
         ),
     ] = None,
     metrics_token: Annotated[
         Path | None,
         typer.Option(
-            help=f"File with the token that /metrics needs, in place of an API key; or the variable {TOKEN_VARIABLE}.",
+            help=f"File with the token for /metrics, in place of an API key; or set {TOKEN_VARIABLE}.",
             show_default=False,
         ),
     ] = None,
     overrides: Annotated[
         list[str],
-        typer.Option("--set", help="Any search setting: search.engine=ctranslate2", show_default=False),
+        typer.Option("--set", help="Override a search setting: search.engine=ctranslate2", show_default=False),
     ] = [],  # noqa: B006
     host: Annotated[str, _setting("host")] = DEFAULTS.host,
     port: Annotated[int, _setting("port")] = DEFAULTS.port,
@@ -86,11 +86,11 @@ def serve(
     workers: Annotated[int | None, _setting("workers", default=False)] = DEFAULTS.workers,
     batch_wait: Annotated[float, _setting("batch_wait")] = DEFAULTS.batch_wait,
     device: Annotated[str, typer.Option(help="cpu, cuda, mps.")] = "cpu",
-    threads: Annotated[int | None, typer.Option(help="Threads of the models [all cores].", show_default=False)] = None,
+    threads: Annotated[int | None, typer.Option(help="CPU threads [all cores].", show_default=False)] = None,
 ) -> None:
-    """Serve models: a page that looks inside them, and an API that LibreTranslate's clients understand.
+    """Serve models over HTTP: a LibreTranslate-compatible API, and a web page that shows their attention.
 
-    Captioners and classifiers are served beside translators: the page then takes images too.
+    Captioners and classifiers are served too: the page then also takes images.
 
     Example: regard serve models/de-en models/en-de --port 5000
     """
@@ -104,7 +104,7 @@ def serve(
 
 
 def read_keys(path: Path | None) -> list[str]:
-    """The keys of a file, or of the environment; a file without any is a mistake, since it would let everyone in."""
+    """API keys from a file or the environment; a file without keys raises, since it would turn authentication off."""
     if path is None:
         keys = [key.strip() for key in os.environ.get(KEYS_VARIABLE, "").split(",")]
         return [key for key in keys if key]
@@ -113,17 +113,17 @@ def read_keys(path: Path | None) -> list[str]:
     lines = [line.strip() for line in read_lines(path)]
     keys = [line for line in lines if line and not line.startswith("#")]
     if not keys:
-        raise ConfigError(f"{path}: holds no API key: write one a line, or leave --api-keys out to serve everyone.")
+        raise ConfigError(f"{path}: contains no API key: write one per line, or omit --api-keys (no authentication).")
     return keys
 
 
 def read_token(path: Path | None) -> str | None:
-    """The token of /metrics, from a file or the environment."""
+    """The token for /metrics, from a file or the environment."""
     if path is None:
         return os.environ.get(TOKEN_VARIABLE, "").strip() or None
     tokens = read_keys(path)
     if len(tokens) > 1:
-        raise ConfigError(f"{path}: holds {len(tokens)} tokens: write the one that /metrics needs.")
+        raise ConfigError(f"{path}: contains {len(tokens)} tokens: write exactly one.")
     return tokens[0]
 
 
@@ -155,7 +155,7 @@ def _run(
     models = load_models(arguments, languages, device, overrides)
     for model in models:
         if not model.languages.known:
-            typer.echo(f"{model.name}: its languages are not known: name them with --languages de-en.", err=True)
+            typer.echo(f"{model.name}: languages unknown: set them with --languages de-en.", err=True)
     names = [f"{each.name} ({each.languages.source}-{each.languages.target})" for each in models]
     names += [f"{each.name} (images)" for each in models.images]
     app = build_app(models, settings, keys, metrics_token)

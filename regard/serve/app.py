@@ -1,4 +1,4 @@
-"""The application: routes, errors and headers put together."""
+"""The ASGI application: routes, error handlers and headers."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from regard.serve.text_workers import TextWorkers
 
 STATIC = Path(__file__).parent.parent / "look" / "page"
 
-_DESCRIPTION = "Translations, LibreTranslate's way, and a look inside the models that make them."
+_DESCRIPTION = "LibreTranslate's translation API, and an API that looks inside the models."
 
 
 def build_app(
@@ -42,7 +42,7 @@ def build_app(
     api_keys: Iterable[str] = (),
     metrics_token: str | None = None,
 ) -> FastAPI:
-    """The server of some models; its workers live as long as the application runs."""
+    """The application that serves some models; its lifespan starts and stops the workers."""
     settings = settings or ServeSettings()
     metrics = Metrics()
     queue = TranslationQueue(settings, metrics)
@@ -59,7 +59,7 @@ def build_app(
             text.close()
             queue.close()
 
-    # FastAPI's own pages of documentation load scripts from elsewhere: /docs is ours
+    # FastAPI's own documentation pages load scripts from a CDN; /docs is our own page
     app = FastAPI(
         title="Regard",
         version=__version__,
@@ -91,7 +91,7 @@ def build_app(
 def _add_metrics(app: FastAPI, service: Service) -> None:
     @app.get("/metrics", response_class=Response, responses={200: {"content": {"text/plain": {}}}, **errors(429)})
     async def metrics(request: Request) -> Response:
-        """The counts of the server, as Prometheus reads them."""
+        """Server metrics in Prometheus' text format."""
         service.gate.admit_metrics(request.scope, bearer(request.scope))
         return Response(service.metrics.text(), media_type="text/plain; version=0.0.4; charset=utf-8")
 
@@ -121,7 +121,7 @@ def _add_errors(app: FastAPI) -> None:
 
     @app.exception_handler(ClientGone)
     async def gone(_: Request, error: ClientGone) -> Response:
-        return Response(status_code=499)  # nobody reads it, but it is counted
+        return Response(status_code=499)  # the client has disconnected; the status is only counted
 
     @app.exception_handler(RequestValidationError)
     async def invalid(_: Request, error: RequestValidationError) -> JSONResponse:
@@ -137,7 +137,7 @@ def _add_errors(app: FastAPI) -> None:
 
     @app.exception_handler(Exception)
     async def fault(_: Request, error: Exception) -> JSONResponse:
-        return _answer(500, "a fault in the server: its log says more")
+        return _answer(500, "internal server error: see the server's log")
 
 
 def _answer(status: int, message: str, headers: Any = None) -> JSONResponse:

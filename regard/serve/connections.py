@@ -1,7 +1,7 @@
-"""Connections: how many there may be, in all and from one address, and how long a slow one is waited for.
+"""Connection limits, in total and for each address, and timeouts for slow clients.
 
-A connection beyond the bound is told so, in answer to its request. A few more are held for that; beyond them they
-end at once, so that no number of them takes all file descriptors.
+A connection beyond the limit gets a 503 in answer to its request. A few spare connections are kept for these answers;
+any further connection is closed at once, so that the server never runs out of file descriptors.
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ from regard.serve.limits import Clients, shared
 from regard.serve.settings import ServeSettings
 
 RESERVED_FILES = 256
-"""File descriptors kept free for models, logs, and the connections that are refused."""
+"""File descriptors reserved for models, logs and refused connections."""
 
-_SPARE = 64  # refused connections that are still answered, in all
+_SPARE = 64  # refused connections that still get a 503, in total
 _SPARE_PER_ADDRESS = 16
-_REFUSED_SECONDS = 2.0  # until a refused connection must have sent the head of its request
+_REFUSED_SECONDS = 2.0  # deadline for the request head of a refused connection
 
 
 def fit_connections(wanted: int) -> int:
-    """How many connections the system's limit of open files allows, after raising it as far as we may."""
+    """Connections that the open-file limit (RLIMIT_NOFILE) allows, after raising the soft limit as far as needed."""
     if sys.platform == "win32":
         return wanted
     import resource
@@ -45,7 +45,7 @@ def fit_connections(wanted: int) -> int:
 
 
 class Connections:
-    """Counts the connections of a server."""
+    """Counts open connections, in total and for each address."""
 
     def __init__(self, settings: ServeSettings, most: int | None = None) -> None:
         self._most = settings.max_connections if most is None else most
@@ -55,7 +55,7 @@ class Connections:
         self._by_address: Counter[str] = Counter()
 
     def enter(self, host: str) -> bool | None:
-        """Count a connection: True if it is within the bounds, False if it is to be refused, None to end it at once."""
+        """Count a connection: True within the limits, False to answer it with 503, None to close it at once."""
         self._total += 1
         here = 0
         if not self._clients.is_proxy(host):
@@ -66,7 +66,7 @@ class Connections:
         return self._total <= self._most and here <= self._most_per_address
 
     def leave(self, host: str) -> None:
-        """Forget a connection."""
+        """Count a closed connection."""
         self._total -= 1
         if not self._clients.is_proxy(host):
             self._by_address[shared(host)] -= 1
@@ -75,14 +75,14 @@ class Connections:
 
 
 async def _crowded(scope: Scope, receive: Receive, send: Send) -> None:
-    """The application of connections beyond the bounds."""
-    await refuse(ApiError(503, "the server is crowded: try again later", retry_after=1), receive, send)
+    """The application for connections beyond the limits."""
+    await refuse(ApiError(503, "the server has too many connections: try again later", retry_after=1), receive, send)
 
 
 def patient_protocol(patience: float, connections: Connections) -> type[H11Protocol]:
-    """HTTP that gives a client only so long to send the head of a request, and to read what it asked for.
+    """HTTP/1.1 with timeouts for receiving the request head and for sending the response.
 
-    The guard waits for the body in between.
+    The guard sets the timeout for the request body.
     """
 
     class PatientProtocol(H11Protocol):
@@ -133,7 +133,7 @@ def patient_protocol(patience: float, connections: Connections) -> type[H11Proto
 
 
 class _Timer:
-    """Does something when it has run for so long; starting it again while it runs changes nothing."""
+    """Calls `action` after `seconds`; starting a running timer does nothing."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, seconds: float, action: Callable[[], None]) -> None:
         self._loop = loop

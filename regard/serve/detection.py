@@ -1,4 +1,4 @@
-"""Which language a text is written in, by py3langid: 139 languages, offline, 5 MB; the extra `detect` installs it."""
+"""Language detection with py3langid: 139 languages, offline, 5 MB; the extra `detect` installs it."""
 
 from __future__ import annotations
 
@@ -11,38 +11,38 @@ from typing import Protocol
 
 REMEDY = "install it with: pip install 'regard[detect]'"
 
-_SAME = {"nb": "no"}  # codes that the detector calls otherwise
+_SAME = {"nb": "no"}  # our code to the detector's code
 
 
 @dataclass(frozen=True)
 class Detected:
-    """A language that a text may be written in; confidence from 0 to 100."""
+    """A detected language; confidence from 0 to 100."""
 
     language: str
     confidence: float
 
 
 class Ranking(Protocol):
-    """What we use of py3langid."""
+    """The part of py3langid's interface that we use."""
 
     @property
     def labels(self) -> Iterable[str]:
-        """The codes of all languages it knows."""
+        """Codes of all languages that it detects."""
 
     def rank(self, text: str) -> Sequence[tuple[str, float]]:
-        """All languages with their probabilities."""
+        """All languages with their probabilities, best first."""
 
 
 def is_installed() -> bool:
-    """Whether languages can be detected."""
+    """Whether py3langid is installed."""
     return find_spec("py3langid") is not None
 
 
 def detect(text: str, among: Iterable[str]) -> list[Detected]:
-    """The languages `among`, the likeliest first; those that the detector does not know are left out.
+    """The languages `among` with their confidence, best first; languages unknown to the detector are left out.
 
-    The confidence is the probability among all languages that the detector knows: it is low for a text of a language
-    that is not offered, and for one of a few letters.
+    The confidence is the probability among all languages of the detector: it is low for a language that is not in
+    `among`, and for a text of a few letters.
     """
     shares = dict(_identifier().rank(text))
     found = [Detected(code, round(100 * shares[_SAME.get(code, code)], 1)) for code in among if knows(code)]
@@ -50,7 +50,7 @@ def detect(text: str, among: Iterable[str]) -> list[Detected]:
 
 
 def knows(code: str) -> bool:
-    """Whether this language can be detected."""
+    """Whether the detector knows this language."""
     return _SAME.get(code, code) in _identifier().labels
 
 
@@ -58,7 +58,7 @@ _LOADING = threading.Lock()
 
 
 def _identifier() -> Ranking:
-    with _LOADING:  # once, however many ask for it
+    with _LOADING:  # load it once
         return _load()
 
 

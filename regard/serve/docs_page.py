@@ -1,4 +1,4 @@
-"""The page of /docs: the OpenAPI document as plain HTML, without scripts and without anything from elsewhere."""
+"""The page /docs: the OpenAPI document as plain HTML, without scripts and external resources."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _HEAD = """<!doctype html>
 
 
 def docs_page(document: Mapping[str, Any], base: str) -> str:
-    """The page that describes every endpoint of an OpenAPI document, with a command for each; `base` is our URL."""
+    """Every endpoint of an OpenAPI document with an example `curl` command; `base` is the server's URL."""
     info = document["info"]
     parts = [
         _HEAD,
@@ -76,13 +76,13 @@ def _table(title: str, rows: list[tuple[str, Mapping[str, Any], bool]], document
     for name, schema, needed in rows:
         said = str(schema.get("description", ""))
         kind = _kind(schema, document)
-        yield f"<tr><td><code>{_text(name)}</code>{' (needed)' if needed else ''}</td><td>{_text(kind)}</td>"
+        yield f"<tr><td><code>{_text(name)}</code>{' (required)' if needed else ''}</td><td>{_text(kind)}</td>"
         yield f"<td>{_text(said)}</td></tr>\n"
     yield "</table>\n"
 
 
 def _kind(schema: Mapping[str, Any], document: Mapping[str, Any]) -> str:
-    """A type in a few words."""
+    """A short name of a JSON schema's type."""
     if "$ref" in schema:
         return str(schema["$ref"]).rpartition("/")[2]
     if "enum" in schema:
@@ -95,7 +95,7 @@ def _kind(schema: Mapping[str, Any], document: Mapping[str, Any]) -> str:
 
 
 def _resolved(schema: Mapping[str, Any], document: Mapping[str, Any]) -> Mapping[str, Any]:
-    """A schema, or what it refers to; of a list what it holds."""
+    """A schema with references resolved; for an array, the schema of its items."""
     if schema.get("type") == "array":
         return _resolved(schema.get("items", {}), document)
     reference = str(schema.get("$ref", ""))

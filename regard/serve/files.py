@@ -1,6 +1,6 @@
-"""LibreTranslate's translation of files: what is sent as a form, and what waits to be fetched.
+"""LibreTranslate's file translation: uploads as forms, downloads of the translated files.
 
-Translated files are held in memory, bounded in number and time, under names that nobody can guess.
+Translated files are kept in memory, bounded in number and time, under unguessable random names.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ from regard.serve.sentences import Document
 from regard.serve.service import Service
 
 _MOST_FILES = 64
-_SECONDS = 600.0  # that a translated file waits
-_MOST_FIELD = 1000  # bytes of a field beside the file
+_SECONDS = 600.0  # lifetime of a translated file
+_MOST_FIELD = 1000  # bytes of a form field other than the file
 
-logging.getLogger("python_multipart").setLevel(logging.CRITICAL)  # it would log what clients get wrong
+logging.getLogger("python_multipart").setLevel(logging.CRITICAL)  # it logs every malformed request
 
 
 class FileRequest(Body):
@@ -43,14 +43,14 @@ class FileRequest(Body):
 
 
 class FileResponse(BaseModel):
-    """Where the translated file can be fetched."""
+    """URL of the translated file."""
 
     translatedFileUrl: str  # noqa: N815  (LibreTranslate's name)
 
 
 @dataclass(frozen=True)
 class Form:
-    """A form that was sent: its fields, and the file with its name."""
+    """A parsed form: its fields, and the file with its name."""
 
     fields: dict[str, str]
     name: str
@@ -58,14 +58,14 @@ class Form:
 
 
 class Shelf:
-    """Translated files that wait to be fetched, the oldest first."""
+    """Translated files ready for download, oldest first."""
 
     def __init__(self, most: int = _MOST_FILES, seconds: float = _SECONDS) -> None:
         self._most, self._seconds = most, seconds
         self._files: OrderedDict[str, tuple[float, str, bytes]] = OrderedDict()
 
     def put(self, name: str, content: bytes) -> str:
-        """Keep a file; the name under which it is found."""
+        """Store a file; returns its random key."""
         self._tidy()
         while len(self._files) >= self._most:
             self._files.popitem(last=False)
@@ -74,7 +74,7 @@ class Shelf:
         return key
 
     def get(self, key: str) -> tuple[str, bytes] | None:
-        """The name and the content of a file, if it is still there."""
+        """Name and content of a file; None once it has expired."""
         self._tidy()
         found = self._files.get(key)
         return None if found is None else found[1:]
@@ -97,7 +97,7 @@ def file_routes(service: Service) -> APIRouter:
         openapi_extra=_documented(service),
     )
     async def translate_file(request: Request) -> JSONResponse:
-        """Translate a file (.txt, .srt, .html) that is sent as a form; the answer says where to fetch it."""
+        """Translate an uploaded file (.txt, .srt, .html; multipart form); returns the download URL."""
         content_type, body = request.headers.get("content-type", ""), await request.body()
         form = await service.text.run(lambda: read_form(content_type, body))
         try:
@@ -114,10 +114,10 @@ def file_routes(service: Service) -> APIRouter:
         responses={200: {"content": {"application/octet-stream": {}}}, **errors(404)},
     )
     async def download_file(name: str) -> Response:
-        """A translated file; it waits for ten minutes."""
+        """Download a translated file; it expires after ten minutes."""
         found = shelf.get(name)
         if found is None:
-            raise ApiError(404, "there is no such file: translated files wait for ten minutes")
+            raise ApiError(404, "no such file: translated files expire after ten minutes")
         headers = {"Content-Disposition": f"attachment; filename*=utf-8''{quote(found[0])}"}
         return Response(found[1], media_type="application/octet-stream", headers=headers)
 
@@ -150,7 +150,7 @@ async def _translate(service: Service, asked: FileRequest, form: Form) -> tuple[
 
 
 def read_form(content_type: str, body: bytes) -> Form:
-    """The fields and the one file of a form (multipart/form-data), or a 400 that says what is wrong with it."""
+    """Fields and file of a multipart/form-data body; a malformed form raises a 400."""
     fields: dict[str, str] = {}
     files: list[tuple[str, bytes]] = []
 
@@ -181,7 +181,7 @@ def read_form(content_type: str, body: bytes) -> Form:
 
 
 def _documented(service: Service) -> dict[str, Any]:
-    """The request body, for the OpenAPI document."""
+    """The request body in the OpenAPI document."""
     schema = FileRequest.model_json_schema()
     fields, served = schema["properties"], list(service.models.languages)
     fields["source"]["enum"], fields["target"]["enum"] = [AUTO, *served], served

@@ -1,4 +1,4 @@
-"""The door of the server: who may call it, how much a request may hold, and the headers of every answer."""
+"""Middleware around the application: host and origin checks, body size limits, security headers."""
 
 from __future__ import annotations
 
@@ -30,19 +30,19 @@ SECURITY_HEADERS = {
 _RAW_HEADERS = [(name.lower().encode(), value.encode()) for name, value in SECURITY_HEADERS.items()]
 
 IMAGE_PATH = "/api/look-image"
-"""The one endpoint whose bodies are images, and so may be larger."""
+"""The endpoint that takes images, with its own body limit."""
 
 FILE_PATH = "/translate_file"
-"""The one endpoint whose bodies hold files."""
+"""The endpoint that takes files, with its own body limit."""
 
-_DRAIN_SECONDS = 2.0  # given to a client that is still sending what was refused, so that it reads the answer
+_DRAIN_SECONDS = 2.0  # to read the rest of a refused body: a client still sending would not read the response
 
 
 class Guard:
     """ASGI middleware around the whole application.
 
-    A request is read whole here, within its bounds, before anything else sees it: one that is too large is answered
-    before it is read, and one that comes too slowly is dropped without ever having held a place in the queue.
+    It reads the whole body, within its limits, before the application runs. A body that is too large gets a 413 before
+    it is read. A slow body times out here, so it never occupies a place in the queue.
     """
 
     def __init__(
@@ -53,16 +53,16 @@ class Guard:
         self._metrics = metrics
         self._gate = gate
         self._reads_images = images
-        self._images = 0  # under way: what they hold is bounded by their number
+        self._images = 0  # image requests in progress; their number bounds the memory of their bodies
         self._hosts = {"localhost", socket.gethostname().lower(), settings.host.lower()}
         self._hosts |= {host.lower() for host in settings.allow_hosts}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer one request, or pass it on."""
+        """Refuse a request, or pass it to the application."""
         if scope["type"] == "lifespan":
             await self._app(scope, receive, send)
             return
-        if scope["type"] != "http":  # there are no WebSockets here
+        if scope["type"] != "http":  # WebSockets are not supported
             await send({"type": "websocket.close", "code": 1008})
             return
         started, status = time.perf_counter(), 499
@@ -74,7 +74,7 @@ class Guard:
                 message["headers"] = [*message.get("headers", ()), *_RAW_HEADERS]
             await send(message)
 
-        # HEAD is answered as GET is: the server below drops the body, by the method of its own scope
+        # HEAD runs as GET: uvicorn drops the response body, by the method of its own scope
         inner = {**scope, "method": "GET"} if scope["method"] == "HEAD" else scope
         is_image = self._reads_images and scope["method"] == "POST" and scope["path"] == IMAGE_PATH
         holds_image = False
@@ -82,9 +82,9 @@ class Guard:
             headers: dict[bytes, bytes] = dict(scope["headers"])
             self._check_caller(scope, headers)
             if is_image:
-                self._gate.admit(scope, bearer(scope))  # only those who may hold an image
+                self._gate.admit(scope, bearer(scope))  # authenticate before reading an image
                 if self._images >= self._settings.max_images:
-                    raise ApiError(503, "the server has many images to look at: try again later", retry_after=1)
+                    raise ApiError(503, "the server is processing too many images: try again later", retry_after=1)
                 self._images += 1
                 holds_image = True
             most = self._settings.max_image_bytes if is_image else self._settings.max_body
@@ -94,7 +94,7 @@ class Guard:
             await self._app(inner, _replayed(body, receive), guarded_send)
         except ApiError as error:
             await refuse(error, receive, guarded_send)
-        except ClientGone:  # while it was sending
+        except ClientGone:  # disconnected while sending
             pass
         finally:
             self._images -= holds_image
@@ -105,11 +105,11 @@ class Guard:
     def _check_caller(self, scope: Scope, headers: dict[bytes, bytes]) -> None:
         host = headers.get(b"host", b"").decode("latin-1")
         if not self.knows_host(host):
-            raise ApiError(421, f"this server is not called {host[:100]!r}: start it with --allow-host to allow that")
+            raise ApiError(421, f"host name {host[:100]!r} is not allowed: allow it with regard serve --allow-host")
         check_origin(scope, headers, self._settings.allow_origins)
 
     async def _body(self, headers: dict[bytes, bytes], receive: Receive, most: int) -> bytes:
-        """The whole body of a request that may come in."""
+        """The whole body, within its size limit and deadline."""
         length = headers.get(b"content-length", b"")
         if length.isdigit() and int(length) > most:
             raise _too_large(most)
@@ -119,13 +119,13 @@ class Guard:
             async with asyncio.timeout(self._settings.max_slow_seconds):
                 return await _read(receive, most)
         except TimeoutError:
-            raise ApiError(408, "the request came too slowly") from None
+            raise ApiError(408, "the request body took too long to arrive") from None
 
     def knows_host(self, header: str) -> bool:
-        """Whether we are called by this name: an address, or a name that we go by.
+        """Whether the Host header is an IP address or an allowed name.
 
-        A page on the web can make its own name point to this machine (DNS rebinding) and call us through the browser
-        of whoever looks at it. It cannot make a browser send an address instead of that name.
+        This stops DNS rebinding: a web page points its own host name at this machine and calls the server from the
+        visitor's browser. The browser then sends that name in the Host header, never an IP address.
         """
         host = header.rsplit(":", 1)[0] if not header.endswith("]") else header
         host = host.strip("[]").lower().rstrip(".")
@@ -154,11 +154,11 @@ async def _read(receive: Receive, most: int) -> bytes:
 
 
 def _too_large(most: int) -> ApiError:
-    return ApiError(413, f"the request is too large: at most {most:,} bytes are taken")
+    return ApiError(413, f"the request is too large: the limit is {most:,} bytes")
 
 
 def _replayed(body: bytes, receive: Receive) -> Receive:
-    """A `receive` that gives the body at once, and then tells when the client goes."""
+    """A `receive` that returns the buffered body first, and then waits for the disconnect."""
     given = False
 
     async def replay() -> Message:
@@ -172,7 +172,7 @@ def _replayed(body: bytes, receive: Receive) -> Receive:
 
 
 async def refuse(error: ApiError, receive: Receive, send: Send) -> None:
-    """Answer at once; then let a client that is still sending come to read it, and close."""
+    """Send the error, read the rest of the body for a while so that the client sees the response, and close."""
     body = json.dumps({"error": error.message}).encode()
     headers = {"content-type": "application/json", "content-length": str(len(body)), "connection": "close"}
     raw = [(name.lower().encode(), value.encode()) for name, value in (headers | error.headers).items()]
@@ -189,6 +189,6 @@ async def refuse(error: ApiError, receive: Receive, send: Send) -> None:
 
 
 def _endpoint(scope: Scope) -> str:
-    """The route of a request: never what the client wrote, which could be anything."""
+    """The route template of a request, for the metrics; the raw path would make unbounded labels."""
     path = getattr(scope.get("route"), "path", None)
     return str(path) if path else "other"

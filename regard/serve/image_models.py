@@ -1,4 +1,4 @@
-"""Models that read images, as a server has them: captioners and classifiers."""
+"""Image models of a server: captioners and classifiers."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from regard.inference.classifier import Classifier
 from regard.nn.attention.intervention import Intervention
 
 Sample = Literal["scenes", "two-ears"]
-"""Images that we can draw ourselves, for those who have none at hand."""
+"""Kinds of sample images that the server can draw."""
 
 
 @dataclass(frozen=True)
 class ImageQuestion:
-    """An image as it was sent, and what else was asked."""
+    """An encoded image with the options of its request."""
 
     content: bytes
     most_pixels: int
@@ -36,18 +36,18 @@ class ImageQuestion:
 
     @property
     def about_words(self) -> bool:
-        """Whether it asks for something that only a caption has."""
+        """Whether it sets options that only captioners support."""
         return self.reference is not None or self.beam is not None or bool(self.prefix or self.ban)
 
     def decode(self, channels: int, size: int | None = None) -> Pixels:
-        """Its pixels, in the colours and at the size that a model reads."""
+        """Its pixels, with the model's channels and size."""
         limits = {"most": self.most_pixels, "most_side": self.most_side}
         return decode_image(io.BytesIO(self.content), "the image", channels, size, convert=True, **limits)
 
 
 @dataclass(frozen=True)
 class ServedImageModel(ABC):
-    """A model that reads images, under the name by which requests ask for it."""
+    """An image model and its name in requests."""
 
     task: ClassVar[Literal["caption", "classify"]]
 
@@ -56,21 +56,21 @@ class ServedImageModel(ABC):
     @property
     @abstractmethod
     def model(self) -> Captioner | Classifier:
-        """The model itself."""
+        """The network."""
 
     @property
     @abstractmethod
     def parameters(self) -> int:
-        """How many weights it has."""
+        """Number of parameters."""
 
     @property
     @abstractmethod
     def sample(self) -> Sample | None:
-        """What we can draw for it."""
+        """The kind of sample image that fits it."""
 
     @abstractmethod
     def attention(self) -> dict[str, dict[str, int]]:
-        """The kinds of attention with their layers and heads, seen on an empty image."""
+        """Kinds of attention with their layers and heads, found with a black image."""
 
     @abstractmethod
     def look(self, asked: ImageQuestion) -> dict[str, Any]:
@@ -79,7 +79,7 @@ class ServedImageModel(ABC):
 
 @dataclass(frozen=True)
 class ServedCaptioner(ServedImageModel):
-    """A captioner; images of any size and colour are made to fit."""
+    """A captioner; images are resized and converted to its channels."""
 
     task = "caption"
 
@@ -120,7 +120,7 @@ class ServedCaptioner(ServedImageModel):
 
 @dataclass(frozen=True)
 class ServedClassifier(ServedImageModel):
-    """A classifier; images are stretched to its size and brought to its colours."""
+    """A classifier; images are resized to its size and converted to its channels."""
 
     task = "classify"
 
@@ -151,7 +151,7 @@ class ServedClassifier(ServedImageModel):
 
     def look(self, asked: ImageQuestion) -> dict[str, Any]:
         if asked.about_words:
-            raise ConfigError("a classifier says no words: leave out reference, prefix, ban and beam.")
+            raise ConfigError("a classifier generates no text: leave out reference, prefix, ban and beam.")
         channels, height, width = self.classifier.shape
         size = height if height == width else None
         pixels = asked.decode(channels, size)

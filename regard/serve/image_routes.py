@@ -1,4 +1,4 @@
-"""The part of our own API that reads images; a server without models for them has none of it."""
+"""Image endpoints of our own API; only servers with image models have them."""
 
 from __future__ import annotations
 
@@ -44,30 +44,28 @@ def image_routes(service: Service) -> APIRouter:
     )
     async def look_image(
         request: Request,
-        model: Annotated[str, Query(description="the name of a model, as /api/models tells it")],
+        model: Annotated[str, Query(description="name of a model, from /api/models")],
         reference: Annotated[
-            str | None, Query(min_length=1, description="look at this caption, not the model's own")
+            str | None, Query(min_length=1, description="caption to analyse with forced decoding")
         ] = None,
         prefix: Annotated[
-            list[PieceId], Query(max_length=MOST_EDITS, description="ids of the pieces that the caption begins with")
+            list[PieceId], Query(max_length=MOST_EDITS, description="target prefix: first piece ids of the caption")
         ] = [],  # noqa: B006
-        ban: Annotated[
-            list[Place], Query(max_length=MOST_EDITS, description="cells of the image that nothing may attend to")
-        ] = [],  # noqa: B006
-        beam: Annotated[int | None, Query(ge=1, description="hypotheses kept at each step")] = None,
-        candidates: Annotated[int, Query(ge=0, le=50, description="likeliest pieces shown at each step")] = 5,
+        ban: Annotated[list[Place], Query(max_length=MOST_EDITS, description="image cells masked from attention")] = [],  # noqa: B006
+        beam: Annotated[int | None, Query(ge=1, description="beam size")] = None,
+        candidates: Annotated[int, Query(ge=0, le=50, description="most probable pieces reported at each step")] = 5,
     ) -> Response:
-        """Caption or classify the image that is the body of the request, and tell everything about it."""
-        # the guard has admitted the request, before it took the image
+        """Caption or classify the image in the request body; returns attention, candidates and every step."""
+        # the guard has authenticated the request before reading the image
         found = service.models.seeing(model)
         if found is None:
-            raise ApiError(404, "no model of that name reads images: GET /api/models names them")
+            raise ApiError(404, "no image model has that name: GET /api/models lists them")
         if reference is not None:
             service.check_size([reference], settings.max_look_characters)
             if not reference.strip():
                 raise ApiError(422, "the reference is empty")
         if beam is not None and beam > settings.max_beam:
-            raise ApiError(413, f"beam: at most {settings.max_beam} is taken")
+            raise ApiError(413, f"beam: the limit is {settings.max_beam}")
         content = await _image(request)
         limits = settings.max_image_pixels, settings.max_image_side
         question = ImageQuestion(content, *limits, reference, prefix, ban, beam, candidates)
@@ -82,9 +80,9 @@ def image_routes(service: Service) -> APIRouter:
     async def sample_image(
         request: Request,
         name: Annotated[Sample, Query(description="coloured shapes, or a head with two ears")],
-        seed: Annotated[int, Query(ge=0, lt=MOST_SEEDS, description="which one")] = 0,
+        seed: Annotated[int, Query(ge=0, lt=MOST_SEEDS, description="random seed")] = 0,
     ) -> Response:
-        """An image that we draw, for those who have none at hand; the same for the same seed."""
+        """Draw a sample image; the same seed gives the same image."""
         service.admit(request)
         drawn = await service.wait(request, service.queue.call(lambda: draw_sample(name, seed)))
         return Response(drawn, media_type="image/png")
@@ -93,7 +91,7 @@ def image_routes(service: Service) -> APIRouter:
 
 
 async def _image(request: Request) -> bytes:
-    """The body, if it may be an image; what it is, its bytes tell, since clients call it all sorts of things."""
+    """The body, unless it is a form or empty; the format is detected from its bytes, not its Content-Type."""
     if request.headers.get("content-type", "").lower().startswith("multipart/"):
         raise ApiError(415, "the body is a form: send the PNG or JPEG itself, as curl --data-binary @photo.png does")
     content = await request.body()
@@ -116,7 +114,7 @@ def _looker(model: ServedImageModel, question: ImageQuestion) -> Callable[[], by
 
 
 def draw_sample(name: Sample, seed: int) -> bytes:
-    """One image of an embedded set, as a PNG file."""
+    """One image of an embedded dataset, encoded as PNG."""
     pixels: Any
     if name == "scenes":
         pixels = next(scenes("test", 1, seed)).scene.image()

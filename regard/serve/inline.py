@@ -1,4 +1,4 @@
-"""Inline HTML elements: a run of text and inline tags, read as plain text and a tree of the tags in it.
+"""Inline HTML elements: a run of text and inline tags, split into plain text and a tree of its tags.
 
 The model translates the plain text, sentence by sentence; `placing.py` puts the tree into the translation.
 """
@@ -26,23 +26,23 @@ class Kept:
     """Inline markup that is not translated: <code>ls</code>, <img>, a comment."""
 
     text: str
-    is_seen: bool = True  # takes room of its own between words
+    is_seen: bool = True  # rendered, as <img> is; a comment is not
 
 
 @dataclass
 class Point:
-    """Markup without words: where it stands in the text, and whether it belongs to the word before or after it."""
+    """Markup without words: its position in the text, and whether it belongs to the word before or after it."""
 
     markup: str
     place: int
     follows: bool = True
-    space_before: bool = False  # of markup that is seen; a space to be kept there
+    space_before: bool = False  # of visible markup: keep a space before it
     space_after: bool = False
 
 
 @dataclass
 class Element:
-    """An inline element: its tags, the characters between them, and what it holds."""
+    """An inline element: its tags, its span of characters, and its children."""
 
     opening: str
     closing: str
@@ -61,15 +61,15 @@ class Run:
 
     @property
     def has_elements(self) -> bool:
-        """Whether links of words are needed to place its tags."""
+        """Whether placing its tags needs a word alignment."""
         return bool(self.root.children)
 
 
 def read_run(items: Sequence[str | Tag | Kept], *, preformatted: bool = False) -> Run:
-    """The run of texts, which are no longer escaped, and the markup between them.
+    """The run of unescaped texts and the markup between them.
 
-    White space between words becomes one space, unless it is preformatted; around the whole it stays. Of two elements
-    that overlap without nesting the inner tags are dropped. A tag whose counterpart is elsewhere becomes a point.
+    White space between words is collapsed to one space, unless preformatted; around the run it is kept. If two elements
+    overlap without nesting, the inner tags are dropped. An unmatched tag becomes a point.
     """
     reader = _RunReader()
     filled = [number for number, item in enumerate(items) if isinstance(item, str) and item.strip()]
@@ -86,7 +86,7 @@ def read_run(items: Sequence[str | Tag | Kept], *, preformatted: bool = False) -
 
 
 def _collapsed(text: str, is_first: bool, is_last: bool, after_space: bool) -> str:
-    """The text with one space for each white space, except at the ends of the run."""
+    """The text with white space collapsed, except at the ends of the run."""
     bare = text.strip()
     before = text[: len(text) - len(text.lstrip())]
     behind = text[len(text.rstrip()) :]
@@ -102,13 +102,13 @@ class _RunReader:
         self._length = 0
         self._root = Element("", "", 0, 0)
         self._open: list[tuple[str, Element]] = [("", self._root)]
-        self._names: Counter[str] = Counter()  # of the open elements
-        self._misnested: Counter[str] = Counter()  # whose end tags are to be dropped
-        self._awaiting: Point | None = None  # to be told what follows it
+        self._names: Counter[str] = Counter()  # open elements by name
+        self._misnested: Counter[str] = Counter()  # elements whose end tags are dropped
+        self._awaiting: Point | None = None  # the last point, until the next text shows whether a word follows
         self.ends_with_space = False
 
     def add_text(self, source: str, text: str) -> None:
-        """Text as it stood in the source, and as it is read."""
+        """Add text, as written in the source and unescaped."""
         if self._awaiting is not None and source:
             self._awaiting.space_after = source[0].isspace()
             self._awaiting = None
@@ -121,7 +121,7 @@ class _RunReader:
         self.ends_with_space = text[-1].isspace()
 
     def add_point(self, markup: str, *, follows: bool, is_seen: bool = False) -> None:
-        """Markup without words."""
+        """Add markup without words."""
         point = Point(markup, self._length, follows)
         if is_seen:
             point.space_before = self.ends_with_space and self._awaiting is None
@@ -129,7 +129,7 @@ class _RunReader:
         self._open[-1][1].children.append(point)
 
     def add_tag(self, tag: Tag) -> None:
-        """A start or an end tag."""
+        """Add a start or an end tag."""
         if not tag.is_end:
             element = Element(tag.text, "", self._length, -1)
             self._open[-1][1].children.append(element)
@@ -139,7 +139,7 @@ class _RunReader:
             while self._open[-1][0] != tag.name:  # an element that would overlap this one
                 name, element = self._pop()
                 self._misnested[name] += 1
-                parent = self._open[-1][1]  # takes over what the dropped one held
+                parent = self._open[-1][1]  # inherits the children of the dropped element
                 parent.children[-1:] = element.children
                 parent.segments += element.segments
             _, element = self._pop()
@@ -169,9 +169,9 @@ class _RunReader:
         return found
 
     def finish(self) -> Run:
-        """The run, with start tags that are never closed as points."""
+        """The run; unclosed start tags become points."""
         for (_, parent), (_, element) in zip(self._open, self._open[1:], strict=False):
-            # the open one is the last child of its parent, and what it holds comes after it
+            # the open element is its parent's last child; its own children follow it
             parent.children[-1] = Point(element.opening, element.start, follows=False)
         for _, element in self._open[1:]:
             self._root.children += element.children

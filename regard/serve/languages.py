@@ -1,4 +1,4 @@
-"""Languages: their codes and names, and which ones a model translates between."""
+"""Language codes and names, and the language pair of a model."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 from babel import Locale
 
 UNKNOWN = "und"
-"""The code of a language that nobody has named (BCP 47: undetermined)."""
+"""The code of an unknown language (BCP 47: undetermined)."""
 
 _CODE = "[a-z]{2,3}"
 _PAIR = re.compile(f"({_CODE})-({_CODE})")
@@ -20,19 +20,19 @@ _EMBEDDED = re.compile(rf"^embedded corpus \S+ ({_CODE})-({_CODE}),")
 
 @dataclass(frozen=True)
 class Languages:
-    """What a model translates from and to."""
+    """Source and target language of a model."""
 
     source: str
     target: str
 
     @property
     def known(self) -> bool:
-        """Whether both have a name."""
+        """Whether both are known."""
         return UNKNOWN not in (self.source, self.target)
 
 
 def name_of(code: str, locale: str = "en") -> str:
-    """The name of a language in the language `locale`, or its code."""
+    """The name of a language in the language `locale`; its code if it has no name there."""
     return str(Locale.parse(locale).languages.get(code, code))
 
 
@@ -43,7 +43,7 @@ def parse_pair(text: str) -> Languages | None:
 
 
 def languages_of(metrics: Mapping[str, Any], folder_name: str) -> Languages:
-    """The languages that a model folder tells of: by the text it was trained on, or by its own name.
+    """The language pair of a model, from the names of its training files or of its folder.
 
     `corpus.de, corpus.en`, an embedded corpus, or a folder with `de-en` as a word of its name.
     """
@@ -53,7 +53,7 @@ def languages_of(metrics: Mapping[str, Any], folder_name: str) -> Languages:
     files = [_FILE.search(name) for name in text.split(", ")]
     if len(files) == 2 and files[0] and files[1] and files[0][1] != files[1][1]:
         return Languages(files[0][1], files[1][1])
-    # two letters each: nearly every word of three is a language, as in "my-run"
+    # two letters each: nearly every three-letter word is a language code, as in "my-run"
     for found in re.finditer(r"(?<![a-z])([a-z]{2})-([a-z]{2})(?![a-z])", folder_name):
         if name_of(found[1]) != found[1] and name_of(found[2]) != found[2]:
             return Languages(found[1], found[2])

@@ -1,4 +1,4 @@
-"""The API of LibreTranslate, so that its clients work by changing the URL."""
+"""The API of LibreTranslate: its clients only need to change the URL."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ FORMATS: dict[str, type[Document]] = {
     ".html": HtmlDocument,
     ".htm": HtmlDocument,
 }
-"""The files that are translated, by the ends of their names."""
+"""Supported file formats, by file name extension."""
 
 
 def _whole(text: str) -> str:
-    """Refuse half a character: JSON can spell a lone surrogate, and UTF-8 cannot."""
+    """Refuse lone surrogates: JSON can escape them, UTF-8 cannot encode them."""
     if any("\ud800" <= character <= "\udfff" for character in text):
-        raise ValueError("holds a lone surrogate, which is no character")
+        raise ValueError("contains a lone surrogate, which is not a character")
     return text
 
 
@@ -41,17 +41,17 @@ Text = Annotated[str, StringConstraints(strict=True), AfterValidator(_whole)]
 Filled = Annotated[Text, StringConstraints(min_length=1)]
 Code = Annotated[Text, StringConstraints(min_length=1, max_length=20)]
 
-# clients may send null, and forms cannot
+# JSON clients may send null; forms cannot
 _OPTIONAL = WithJsonSchema({"type": "string"})
 _FORMAT = WithJsonSchema({"type": "string", "enum": ["text", "html"]})
 
 
 class Body(BaseModel):
-    """What all requests share; keys that we do not know are some client's own."""
+    """Fields of all requests; unknown fields are ignored."""
 
     model_config = ConfigDict(extra="ignore", frozen=True)
 
-    api_key: Annotated[Text | None, _OPTIONAL] = Field(None, description="where the server needs one")
+    api_key: Annotated[Text | None, _OPTIONAL] = Field(None, description="API key, if the server requires one")
 
 
 class TranslateRequest(Body):
@@ -60,27 +60,25 @@ class TranslateRequest(Body):
     q: Filled | Annotated[list[Text], Field(min_length=1)] = Field(description="the text, or a list of texts")
     source: Code = Field(description='code of the source language, or "auto"')
     target: Code = Field(description="code of the target language")
-    format: Annotated[Literal["text", "html"] | None, _FORMAT] = Field(
-        None, description="what q is written in; text unless said"
-    )
-    alternatives: int = Field(0, description="further translations wanted")
+    format: Annotated[Literal["text", "html"] | None, _FORMAT] = Field(None, description="format of q; text by default")
+    alternatives: int = Field(0, description="number of alternative translations")
 
 
 class DetectRequest(Body):
-    """A text whose language is asked for."""
+    """A text to detect the language of."""
 
     q: Filled = Field(description="the text")
 
 
 class DetectedLanguage(BaseModel):
-    """A language with the confidence in it, 0 to 100."""
+    """A detected language; confidence from 0 to 100."""
 
     confidence: float
     language: str
 
 
 class TranslateResponse(BaseModel):
-    """The translations: lists, if q was a list."""
+    """The translations; lists if q is a list."""
 
     translatedText: str | list[str]  # noqa: N815  (LibreTranslate's name)
     detectedLanguage: DetectedLanguage | list[DetectedLanguage] | None = None  # noqa: N815
@@ -88,7 +86,7 @@ class TranslateResponse(BaseModel):
 
 
 class Language(BaseModel):
-    """A language and the languages it can be translated to, itself among them."""
+    """A language with its target languages, itself included."""
 
     code: str
     name: str
@@ -110,7 +108,7 @@ class LanguagePair(BaseModel):
 
 
 class FrontendSettings(BaseModel):
-    """What a page that calls the server needs to know."""
+    """Settings for web clients."""
 
     apiKeys: bool  # noqa: N815
     keyRequired: bool  # noqa: N815
@@ -124,19 +122,19 @@ class FrontendSettings(BaseModel):
 
 
 class Health(BaseModel):
-    """Whether the server is well."""
+    """Health of the server."""
 
     status: Literal["ok"] = "ok"
 
 
 class Error(BaseModel):
-    """Why a request was not answered."""
+    """An error message."""
 
     error: str
 
 
 def errors(*statuses: int) -> dict[int | str, dict[str, Any]]:
-    """The error answers of an endpoint, for the OpenAPI document; 403, 408, 413 and 421 may come from everywhere."""
+    """Error responses of an endpoint in the OpenAPI document; every endpoint can return 403, 408, 413 and 421."""
     return {status: {"model": Error} for status in sorted({*statuses, 403, 408, 413, 421})}
 
 
@@ -157,7 +155,7 @@ def libre_routes(service: Service) -> APIRouter:
         ),
     )
     async def translate(request: Request) -> JSONResponse:
-        """Translate a text, or each of several; JSON or a form."""
+        """Translate a text or a list of texts; the request is JSON or a form."""
         asked = await read_body(request, TranslateRequest)
         service.admit(request, asked.api_key)
         return JSONResponse(await service.wait(request, _translate(service, asked)))
@@ -169,7 +167,7 @@ def libre_routes(service: Service) -> APIRouter:
         openapi_extra=_documented(DetectRequest),
     )
     async def detect_language(request: Request) -> JSONResponse:
-        """Which of the languages a text is written in: the probability in percent among all that can be detected."""
+        """Detect the language of a text; confidence is the detector's probability in percent."""
         asked = await read_body(request, DetectRequest)
         service.admit(request, asked.api_key)
         service.check_size([asked.q])
@@ -178,19 +176,19 @@ def libre_routes(service: Service) -> APIRouter:
 
     @router.get("/languages", response_model=list[Language], responses=errors())
     async def languages() -> list[dict[str, Any]]:
-        """All source and target languages, and what each can be translated to."""
+        """All languages, each with its target languages."""
         return [{"code": code, "name": name_of(code), "targets": targets} for code, targets in served.items()]
 
     @router.get("/health", response_model=Health, responses=errors(503))
     async def health() -> Health:
-        """Whether the server is well: whether its workers take work."""
+        """Health check: 503 if no worker accepts work."""
         if not service.queue.is_well():
-            raise ApiError(503, "no worker takes work: see the log of the server", retry_after=10)
+            raise ApiError(503, "no worker accepts work: see the server's log", retry_after=10)
         return Health()
 
     @router.get("/frontend/settings", response_model=FrontendSettings, responses=errors())
     async def frontend_settings() -> dict[str, Any]:
-        """What a page that calls the server needs to know."""
+        """Settings for web clients: limits, formats, and whether an API key is required."""
         return _frontend_settings(service)
 
     return router
@@ -225,7 +223,7 @@ async def _translate(service: Service, asked: TranslateRequest) -> dict[str, Any
 
 
 def _untranslated(asked: TranslateRequest, texts: list[str], detected: Detected | None) -> dict[str, Any]:
-    """The answer for a text that is written in the target language already."""
+    """The response for a text that is already in the target language."""
     found: dict[str, Any] = {"translatedText": asked.q}
     if detected is not None:
         found["detectedLanguage"] = [_plain(detected)] * len(texts) if isinstance(asked.q, list) else _plain(detected)
@@ -237,9 +235,9 @@ def _untranslated(asked: TranslateRequest, texts: list[str], detected: Detected 
 def choose_model(
     service: Service, source: str, target: str, texts: list[str]
 ) -> tuple[ServedModel | None, Detected | None]:
-    """The model that is asked for, and the language it was chosen by if that was left to us.
+    """The model of the language pair, and the detected language if the source is "auto".
 
-    No model: the text is in the target language, and comes back as it is. So does LibreTranslate.
+    No model: the text is already in the target language and is returned unchanged, as by LibreTranslate.
     """
     served = service.models.languages
     if source not in served and source != AUTO:
@@ -261,7 +259,7 @@ def choose_model(
 
 
 def _detected(service: Service, text: str, able: list[str], target: str) -> Detected:
-    """The language to translate from; where none can be detected, the only one there is, with confidence 0."""
+    """The detected source language; if detection fails, the only source language, with confidence 0."""
     sources = [code for code in able if service.models.translating(code, target) is not None]
     try:
         return _detect(text, able)[0]
@@ -308,7 +306,7 @@ Asked = TypeVar("Asked", bound=Body)
 
 
 async def read_body(request: Request, kind: type[Asked]) -> Asked:
-    """What was asked, as JSON or as a form, or a 400 that says what is wrong with it."""
+    """The request, parsed from JSON or a form; a malformed one raises a 400."""
     raw = await request.body()
     content_type = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     table = _form(raw) if content_type == "application/x-www-form-urlencoded" else _json(raw)
@@ -319,7 +317,7 @@ async def read_body(request: Request, kind: type[Asked]) -> Asked:
 
 
 def refused(error: ValidationError) -> ApiError:
-    """What is wrong with a request, in LibreTranslate's words where it has some."""
+    """A validation error as a 400, with LibreTranslate's message where it has one."""
     first = error.errors(include_url=False, include_input=False)[0]
     name = str(first["loc"][0]) if first["loc"] else "body"
     if first["type"] in ("missing", "string_too_short", "too_short"):
@@ -334,7 +332,7 @@ def _json(raw: bytes) -> dict[str, Any]:
 
     try:
         table = json.loads(raw, parse_constant=refuse)
-    except (ValueError, RecursionError):  # not UTF-8 is a ValueError as well
+    except (ValueError, RecursionError):  # UnicodeDecodeError is a ValueError
         raise ApiError(400, "Invalid JSON format") from None
     if not isinstance(table, dict):
         raise ApiError(400, "Invalid JSON format")
@@ -345,7 +343,7 @@ def _form(raw: bytes) -> dict[str, Any]:
     try:
         fields = parse_qs(raw.decode("ascii"), keep_blank_values=True, errors="strict", max_num_fields=1000)
     except ValueError:
-        raise ApiError(400, "Invalid form: write it as UTF-8, URL-encoded") from None
+        raise ApiError(400, "Invalid form: send it URL-encoded, in UTF-8") from None
     table: dict[str, Any] = {name: values[0] for name, values in fields.items()}
     if len(fields.get("q", ())) > 1:
         table["q"] = fields["q"]
@@ -355,11 +353,11 @@ def _form(raw: bytes) -> dict[str, Any]:
 
 
 def _documented(kind: type[Body], **known: dict[str, Any]) -> dict[str, Any]:
-    """The request body of an endpoint that reads JSON and forms, for the OpenAPI document; `known` narrows fields."""
+    """The OpenAPI request body of an endpoint that takes JSON and forms; `known` narrows fields."""
     schema = kind.model_json_schema()
     for name, further in known.items():
         schema["properties"][name] |= further
-    # a form has one text; it may be given again, but that is no JSON schema's to say
+    # a form may repeat q, but JSON schema cannot express that: declare a single text
     form = schema | {"properties": schema["properties"] | {"q": {"type": "string", "minLength": 1}}}
     content = {
         "application/json": {"schema": schema},

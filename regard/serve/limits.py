@@ -1,4 +1,4 @@
-"""Who calls: addresses, API keys, and how often each client may call."""
+"""Client addresses, authentication with API keys, and rate limits."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from starlette.types import Scope
 from regard.serve.errors import ApiError
 from regard.serve.settings import ServeSettings
 
-_MOST_CLIENTS = 10_000  # whose pace is remembered
+_MOST_CLIENTS = 10_000  # with a rate limit state; the least recent is forgotten
 _SECONDS = {"minute": 60.0, "hour": 3600.0, "day": 86400.0}
 
 
 class Clients:
-    """The addresses of clients; those behind a trusted proxy are read from its X-Forwarded-For."""
+    """Client addresses; behind a trusted proxy, taken from its X-Forwarded-For header."""
 
     def __init__(self, proxies: Iterable[str] = ()) -> None:
         self._proxies = [ipaddress.ip_network(proxy, strict=False) for proxy in proxies]
@@ -30,7 +30,7 @@ class Clients:
         return address is not None and any(address in network for network in self._proxies)
 
     def address(self, scope: Scope) -> str:
-        """The address of the client of a request: the last one in the chain that is no trusted proxy."""
+        """The client address of a request: the last one in the chain that is not a trusted proxy."""
         client = scope.get("client")
         found = str(client[0]) if client else ""
         if not self.is_proxy(found):
@@ -38,7 +38,7 @@ class Clients:
         given = b",".join(value for name, value in scope["headers"] if name == b"x-forwarded-for")
         for hop in reversed(given.decode("latin-1").split(",")):
             address = _parse(hop.strip())
-            if address is None:  # nothing that a proxy of ours would write
+            if address is None:  # malformed: not written by a trusted proxy
                 break
             found = str(address)
             if not self.is_proxy(found):
@@ -47,7 +47,7 @@ class Clients:
 
 
 def shared(host: str) -> str:
-    """An address as limits count it: of IPv6 the network of 64 bits, which one client has to itself."""
+    """The address that limits count; for IPv6 the /64 network, since one client owns a whole /64."""
     address = _parse(host)
     if isinstance(address, ipaddress.IPv6Address):
         return str(ipaddress.ip_network((address, 64), strict=False))
@@ -69,24 +69,24 @@ def _parse(host: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
 
 
 class Keys:
-    """The API keys that may call the server; none: everyone may."""
+    """Authentication with API keys; without keys every request is allowed."""
 
     def __init__(self, keys: Iterable[str]) -> None:
         self._digests = [_digest(key) for key in keys]
 
     @property
     def required(self) -> bool:
-        """Whether a request needs a key."""
+        """Whether requests need a key."""
         return bool(self._digests)
 
     def check(self, key: str | None) -> None:
-        """Refuse a request without a valid key; the time this takes tells nothing about the keys."""
+        """Refuse a request without a valid key; the comparison takes constant time."""
         if not self.required:
             return
         if not key:
-            raise ApiError(403, "this server needs an API key: send it as api_key, or as Authorization: Bearer KEY")
+            raise ApiError(403, "this server requires an API key: send it as api_key, or as Authorization: Bearer KEY")
         given = _digest(key)
-        # every key is compared, whichever fits
+        # compare with every key: stopping at the match would leak its position
         if not sum(hmac.compare_digest(given, digest) for digest in self._digests):
             raise ApiError(403, "Invalid API key")
 
@@ -95,13 +95,13 @@ def _digest(key: str) -> bytes:
     return hashlib.sha256(key.encode("utf-8", errors="replace")).digest()
 
 
-class Pace:
-    """How often each client may call in a minute, an hour and a day; calls are regained evenly over that time."""
+class RateLimit:
+    """Rate limits of each client per minute, hour and day: token buckets, refilled evenly over each window."""
 
     def __init__(self, *, minute: int | None = None, hour: int | None = None, day: int | None = None) -> None:
         most = {"minute": minute, "hour": hour, "day": day}
         self._windows = [(name, count, count / _SECONDS[name]) for name, count in most.items() if count is not None]
-        self._clients: OrderedDict[str, tuple[float, Sequence[float]]] = OrderedDict()  # when, and calls left
+        self._clients: OrderedDict[str, tuple[float, Sequence[float]]] = OrderedDict()  # last update, and calls left
 
     def check(self, client: str) -> None:
         """Count a call, or refuse it."""
@@ -111,11 +111,11 @@ class Pace:
         for (name, most, regained), calls in zip(self._windows, left, strict=True):
             if calls < 1:
                 wait = int((1 - calls) / regained) + 1
-                raise ApiError(429, f"Slowdown: {most} requests per {name} are taken", retry_after=wait)
+                raise ApiError(429, f"Slowdown: the limit is {most} requests per {name}", retry_after=wait)
         self.count(client)
 
     def wait(self, client: str) -> int:
-        """Seconds until a call is taken again; 0: now."""
+        """Seconds until the next call is allowed; 0: now."""
         pairs = zip(self._windows, self._left(client), strict=True)
         return max((int((1 - calls) / regained) + 1 for (_, _, regained), calls in pairs if calls < 1), default=0)
 
@@ -135,27 +135,27 @@ class Pace:
 
 
 class Gate:
-    """Admits requests by their key and their client's pace."""
+    """Authentication and rate limits of requests."""
 
     def __init__(self, settings: ServeSettings, api_keys: Iterable[str] = (), metrics_token: str | None = None) -> None:
         self.keys = Keys(api_keys)
         self.clients = Clients(settings.trusted_proxies)
         self._metrics_keys = Keys([metrics_token] if metrics_token else [])
-        self._wrong_keys = Pace(minute=settings.max_wrong_keys_per_minute)
-        self._pace = Pace(
+        self._wrong_keys = RateLimit(minute=settings.max_wrong_keys_per_minute)
+        self._rate_limit = RateLimit(
             minute=settings.max_requests_per_minute,
             hour=settings.max_requests_per_hour,
             day=settings.max_requests_per_day,
         )
 
     def admit(self, scope: Scope, key: str | None) -> None:
-        """Refuse a request without a valid key, or one too many of its client."""
+        """Refuse a request without a valid key, or beyond its client's rate limit."""
         address = self.clients.address(scope)
         self._check(self.keys, key, address)
-        self._pace.check(f"key {key}" if self.keys.required else address)
+        self._rate_limit.check(f"key {key}" if self.keys.required else address)
 
     def admit_metrics(self, scope: Scope, key: str | None) -> None:
-        """Refuse to show the metrics without their own token, or an API key if they have none."""
+        """Refuse to show the metrics without their token; if no token is set, without an API key."""
         if self._metrics_keys.required:
             self._check(self._metrics_keys, key, self.clients.address(scope))
         else:
@@ -164,7 +164,7 @@ class Gate:
     def _check(self, keys: Keys, key: str | None, address: str) -> None:
         if not keys.required:
             return
-        if key and (wait := self._wrong_keys.wait(address)):  # right ones too: the answer would tell
+        if key and (wait := self._wrong_keys.wait(address)):  # valid keys too: else guessing could go on
             raise ApiError(429, "Slowdown: too many wrong keys from this address", retry_after=wait)
         try:
             keys.check(key)

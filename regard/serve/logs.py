@@ -1,4 +1,4 @@
-"""The log of a server: the same thing is said once a minute, however often it happens."""
+"""Rate-limited logging: each kind of message at most once a minute."""
 
 from __future__ import annotations
 
@@ -6,20 +6,20 @@ import logging
 import time
 
 _QUIET_SECONDS = 60.0
-_MOST_KINDS = 1000  # of messages that are remembered
+_MOST_KINDS = 1000  # kinds of messages with a rate limit state
 
 
 class OncePerMinute(logging.Filter):
-    """Lets the first record of a kind pass, and then one a minute, with the number of those between."""
+    """Passes one record of each kind per minute, with the number of records suppressed since the last one."""
 
     def __init__(self) -> None:
         super().__init__()
-        self._said: dict[object, tuple[float, int]] = {}  # when, and how many were held back since
+        self._said: dict[object, tuple[float, int]] = {}  # last time, and records suppressed since
 
     def filter(self, record: logging.LogRecord) -> bool:
-        """Whether this record is written."""
+        """Whether to log this record."""
         first_line = str(record.msg).partition("\n")[0]
-        if record.name == "asyncio" and "socket.accept()" in first_line:  # a traceback tells nothing more
+        if record.name == "asyncio" and "socket.accept()" in first_line:  # its traceback adds nothing
             record.msg, record.exc_info = f"{first_line}: {_reason(record)}", None
         now, kind = time.monotonic(), (record.name, first_line[:100], _place(record))
         when, held_back = self._said.get(kind, (None, 0))
@@ -30,7 +30,7 @@ class OncePerMinute(logging.Filter):
             self._said.clear()
         self._said[kind] = now, 0
         if held_back:
-            record.msg = f"{record.msg} ({held_back:,} more in the meantime)"
+            record.msg = f"{record.msg} ({held_back:,} more suppressed)"
         return True
 
 
@@ -39,7 +39,7 @@ def _reason(record: logging.LogRecord) -> str:
 
 
 def _place(record: logging.LogRecord) -> object:
-    """The kind of an exception, and where it was raised."""
+    """Type of an exception and the line that raised it."""
     if not record.exc_info or record.exc_info[0] is None:
         return None
     trace = record.exc_info[2]
@@ -53,6 +53,6 @@ _filter = OncePerMinute()
 
 
 def keep_logs_short() -> None:
-    """Bound the logs of the server and of what it is built on."""
+    """Rate-limit the loggers of the server, uvicorn and asyncio."""
     for name in ("uvicorn.error", "asyncio", "regard.serve.queue"):
         logging.getLogger(name).addFilter(_filter)

@@ -1,6 +1,6 @@
-"""HTML on its way through a model: the text between the tags is translated, the tags stay.
+"""HTML documents: the text between the tags is translated, the tags are kept.
 
-Tags of blocks separate runs of text with inline tags. A sentence is translated once, without its tags.
+Block tags separate runs of text with inline tags. A sentence is translated once, without its tags.
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ from regard.serve.tags import Tag, read_tags
 
 _KEPT_ELEMENTS = INLINE_KEPT | {"script", "style", "textarea"}
 
-# beyond any character; `html.unescape` would raise for thousands of digits
+# beyond the largest code point; `html.unescape` would raise for thousands of digits
 _HUGE_REFERENCE = re.compile(r"&#(?:[1-9][0-9]{8,}+|[xX][1-9a-fA-F][0-9a-fA-F]{8,}+);?|&#[xX]?0{8,}+[0-9a-fA-F]*+;?")
 
 
 @dataclass
 class HtmlDocument(Document):
-    """An HTML text; translations are escaped on their way back into it."""
+    """An HTML document; translations are escaped when inserted."""
 
-    runs: dict[int, tuple[int, Run]] = field(default_factory=dict)  # by their first part: the end, and the run
+    runs: dict[int, tuple[int, Run]] = field(default_factory=dict)  # first part of a run to its end and the run
 
     @classmethod
     def of(cls, text: str) -> HtmlDocument:
@@ -54,19 +54,19 @@ class HtmlDocument(Document):
 
     @property
     def needs_links(self) -> bool:
-        """Whether elements are to be placed by what words looked at."""
+        """Whether placing the elements needs a word alignment."""
         return any(run.has_elements for _, run in self.runs.values())
 
     def escape(self, text: str) -> str:
-        """The text as HTML."""
+        """The text, escaped for HTML."""
         return html.escape(text, quote=False)
 
     def arranged(self, place: int, said: list[Said]) -> list[Said]:
-        """The translations of a run that begins at `place`, as they are written; their length stays."""
+        """Translations of the run that begins at `place`, unescaped; same length."""
         return said
 
     def text(self, choice: int = 0) -> str:
-        """The whole text, with the inline elements in the translations."""
+        """The whole document, with inline elements placed in the translations."""
         out: list[str] = []
         place = 0
         while place < len(self.parts):
@@ -82,7 +82,7 @@ class HtmlDocument(Document):
 
 
 def plain_text(source: str) -> str:
-    """The text that HTML without tags stands for."""
+    """HTML without tags, unescaped."""
     return html.unescape(_HUGE_REFERENCE.sub("\ufffd", source))
 
 
@@ -92,12 +92,12 @@ class _Reader:
     def __init__(self, document: HtmlDocument) -> None:
         self._document = document
         self._run: list[str | Tag | Kept] = []
-        self._preformatted = 0  # how deep in <pre>
-        self._kept, self._depth = "", 0  # the element that is kept whole, and how often it stands in itself
-        self._held: list[str] = []  # of it
+        self._preformatted = 0  # depth of nested <pre>
+        self._kept, self._depth = "", 0  # the element kept verbatim, and its nesting depth
+        self._held: list[str] = []  # its content
 
     def read(self, item: str | Tag) -> None:
-        """Read what comes next."""
+        """Read the next tag or text."""
         if self._depth:
             self._hold(item)
         elif isinstance(item, str):
@@ -116,9 +116,9 @@ class _Reader:
                 self._preformatted = max(0, self._preformatted + (-1 if item.is_end else 1))
 
     def finish(self) -> None:
-        """The source has ended."""
+        """Flush at the end of the source."""
         self._end_run()
-        if self._held:  # never closed
+        if self._held:  # unclosed
             self._document.keep("".join(self._held))
 
     def _hold(self, item: str | Tag) -> None:
@@ -142,7 +142,7 @@ class _Reader:
 
 
 def _is_kept(tag: Tag) -> bool:
-    """Whether the content of an element is not translated."""
+    """Whether the content of an element is kept untranslated."""
     return (
         tag.name in _KEPT_ELEMENTS
         or tag.attributes.get("translate", "").strip().lower() == "no"

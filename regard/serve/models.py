@@ -1,4 +1,4 @@
-"""The models of a server: read from folders, each with its name, and translators with their languages."""
+"""Models of a server, loaded from folders, with their names and language pairs."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from regard.serve.languages import Languages, languages_of, parse_pair
 
 @dataclass(frozen=True)
 class ServedModel:
-    """A model that translates, under the name by which requests ask for it."""
+    """A translator, its name in requests, and its language pair."""
 
     name: str
     translator: Translator
@@ -27,7 +27,7 @@ class ServedModel:
 class ServedModels:
     """All models of a server, in the order they were given; the first of a language pair translates it.
 
-    Iterating gives those that translate; `images` are those that read images.
+    Iterating yields the translators; `images` are the image models.
     """
 
     def __init__(self, models: Iterable[ServedModel], images: Iterable[ServedImageModel] = ()) -> None:
@@ -39,7 +39,7 @@ class ServedModels:
         names = [model.name for model in translating] + [model.name for model in seeing]
         for name in names:
             if names.count(name) > 1:
-                raise ConfigError(f"two models are called {name!r}: give them names, such as first=FOLDER.")
+                raise ConfigError(f"two models are named {name!r}: rename one of them with NAME=FOLDER.")
         self._by_pair: dict[tuple[str, str], ServedModel] = {}
         for model in translating:
             self._by_pair.setdefault((model.languages.source, model.languages.target), model)
@@ -52,15 +52,15 @@ class ServedModels:
 
     @property
     def images(self) -> list[ServedImageModel]:
-        """Those that read images."""
+        """Image models."""
         return list(self._seeing.values())
 
     def named(self, name: str) -> ServedModel | None:
-        """The model of this name that translates."""
+        """The translator with this name."""
         return self._by_name.get(name)
 
     def seeing(self, name: str) -> ServedImageModel | None:
-        """The model of this name that reads images."""
+        """The image model with this name."""
         return self._seeing.get(name)
 
     def translating(self, source: str, target: str) -> ServedModel | None:
@@ -69,7 +69,7 @@ class ServedModels:
 
     @property
     def languages(self) -> dict[str, list[str]]:
-        """All source and target languages, each with what it can be translated to: sorted, itself among them."""
+        """All languages, each with its sorted target languages, itself included."""
         codes = dict.fromkeys(code for pair in self._by_pair for code in pair)
         pairs = {*self._by_pair, *((code, code) for code in codes)}
         return {code: sorted(target for source, target in pairs if source == code) for code in codes}
@@ -80,8 +80,8 @@ def load_models(
 ) -> ServedModels:
     """The models of `FOLDER` or `NAME=FOLDER` arguments.
 
-    Languages come from `languages` ("de-en", for all), a NAME of that form, or what the folder tells of them.
-    `overrides` such as "search.engine=ctranslate2" change how those that translate search; one that cannot is refused.
+    The language pair comes from `languages` ("de-en", for all), a NAME of that form, or the folder.
+    `overrides` ("search.engine=ctranslate2") override the search settings of translators; unsupported models raise.
     """
     given = None
     if languages is not None and (given := parse_pair(languages)) is None:

@@ -1,8 +1,8 @@
-"""Requests that a browser sends for a page of another origin.
+"""Cross-origin requests of browsers.
 
-A page may send simple requests (forms, text/plain, multipart, images) anywhere without asking first; CORS only keeps it
-from reading the answer. A translation would be computed all the same, so such requests are refused by what browsers say
-of themselves: Sec-Fetch-Site, and Origin. Other clients send neither.
+A page may send simple requests (forms, text/plain, multipart, images) to any server without a preflight; CORS only
+keeps it from reading the response. The translation would still be computed, so such requests are refused by the headers
+that browsers set: Sec-Fetch-Site and Origin. Other clients send neither.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from regard.serve.errors import ApiError
 
 
 def check_origin(scope: Scope, headers: Mapping[bytes, bytes], allowed: Collection[str]) -> None:
-    """Refuse a request of another origin's page, unless that origin is allowed."""
+    """Refuse a cross-origin request, unless its origin is allowed."""
     origin = headers.get(b"origin", b"").decode("latin-1")
     site = headers.get(b"sec-fetch-site", b"").decode("latin-1").lower()
     if "*" in allowed or origin in allowed:
         return
     if site:
         is_ours = site in ("same-origin", "none") or _is_link_to_the_page(scope, headers)
-    else:  # browsers leave it out where a page of this machine's address is not encrypted
+    else:  # browsers omit it over plain HTTP, except for localhost
         is_ours = not origin or _host(origin) == headers.get(b"host", b"").decode("latin-1").lower()
     if not is_ours:
         raise ApiError(

@@ -1,4 +1,4 @@
-"""Regard's own API: models, attention with its steps, interventions and beams, and tokens as they are said."""
+"""Regard's own API: models, attention records, interventions, beam search trees, and token streams."""
 
 from __future__ import annotations
 
@@ -24,66 +24,66 @@ from regard.serve.service import Service
 from regard.serve.stream import stream_text
 
 MOST_EDITS = 1000
-MOST_PLACES = 10_000  # of layers, heads, steps and positions, all counted from 0
+MOST_PLACES = 10_000  # layers, heads, steps and positions, all counted from 0
 
 Place = Annotated[int, Field(ge=0, lt=MOST_PLACES)]
-PieceId = Annotated[int, Field(ge=0, lt=2**31)]  # how many a model has is checked when it is known
+PieceId = Annotated[int, Field(ge=0, lt=2**31)]  # the vocabulary size is checked once the model is known
 Weight = Annotated[float, Field(ge=-1e6, le=1e6, allow_inf_nan=False)]
 
 
 class Asked(BaseModel):
-    """A request; unknown keys are refused."""
+    """A request; unknown fields are refused."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 
 class AskedEdit(Asked):
-    """One change of attention weights; what is left out means every one."""
+    """One intervention on attention weights; an omitted index selects all."""
 
     kind: Literal["cross", "encoder-self", "decoder-self"] = "cross"
     layer: Place | None = None
     head: Place | None = None
     step: Place | None = None
-    position: Place | None = Field(None, description="of the source piece")
-    replace: Weight | None = Field(None, description="the weight to put there")
-    multiply: Weight | None = Field(None, description="what to multiply the weight with")
+    position: Place | None = Field(None, description="position of the source piece")
+    replace: Weight | None = Field(None, description="new weight")
+    multiply: Weight | None = Field(None, description="factor for the weight")
 
 
 class AskedIntervention(Asked):
-    """Changes to the attention of the running model."""
+    """Interventions on the attention of the running model."""
 
-    ban: list[Place] = Field([], max_length=MOST_EDITS, description="source pieces that nothing may attend to")
+    ban: list[Place] = Field([], max_length=MOST_EDITS, description="source pieces masked from attention")
     edits: list[AskedEdit] = Field([], max_length=MOST_EDITS)
 
     def build(self) -> Intervention:
-        """The same for the model."""
+        """The same, as the model's type."""
         return Intervention(tuple(self.ban), tuple(Edit(**edit.model_dump()) for edit in self.edits))
 
 
 class LookRequest(Asked):
     """A sentence to look inside."""
 
-    model: str = Field(description="the name of a model, as /api/models tells it")
+    model: str = Field(description="name of a model, from /api/models")
     text: str = Field(min_length=1, description="the sentence")
-    reference: str | None = Field(None, min_length=1, description="look at this translation, not the model's own")
+    reference: str | None = Field(None, min_length=1, description="translation to analyse with forced decoding")
     prefix: list[PieceId] | None = Field(
-        None, max_length=MOST_EDITS, description="ids of the pieces that the translation begins with"
+        None, max_length=MOST_EDITS, description="target prefix: first piece ids of the translation"
     )
     intervention: AskedIntervention | None = None
-    beam: int | None = Field(None, ge=1, description="hypotheses kept at each step; the model's own if left out")
-    candidates: int = Field(5, ge=0, le=50, description="likeliest pieces shown at each step")
-    tree: bool = Field(False, description="tell of the whole beam search, pruned branches too")
+    beam: int | None = Field(None, ge=1, description="beam size; by default the model's own setting")
+    candidates: int = Field(5, ge=0, le=50, description="most probable pieces reported at each step")
+    tree: bool = Field(False, description="include the whole beam search tree, with pruned branches")
 
 
 class StreamRequest(Asked):
-    """A text to translate while it is watched."""
+    """A text to translate with streaming output."""
 
-    model: str = Field(description="the name of a model, as /api/models tells it")
+    model: str = Field(description="name of a model, from /api/models")
     text: str = Field(description="the text")
 
 
 class ModelInfo(BaseModel):
-    """A model that is served."""
+    """A served model."""
 
     name: str
     kind: str
@@ -97,12 +97,12 @@ class ModelInfo(BaseModel):
     bleu: float | None = None
     accuracy: float | None = None
     attention: dict[str, dict[str, int]]
-    sample: Literal["scenes", "two-ears"] | None = Field(None, description="what /api/sample-image draws for it")
+    sample: Literal["scenes", "two-ears"] | None = Field(None, description="kind of sample image (/api/sample-image)")
     can_look: bool = True
 
 
 class Limits(BaseModel):
-    """What a request may hold."""
+    """Limits of a request."""
 
     max_characters: int
     max_texts: int
@@ -122,7 +122,7 @@ class Models(BaseModel):
 
 
 class LookRecord(BaseModel):
-    """The record that all views draw from; docs/look-format.md tells of it."""
+    """The record that all views draw from; its format is documented in docs/look-format.md."""
 
     model_config = ConfigDict(extra="allow")
 
@@ -130,20 +130,20 @@ class LookRecord(BaseModel):
 
 
 def own_routes(service: Service) -> APIRouter:
-    """The endpoints of our own."""
+    """Endpoints of Regard's own API."""
     router = APIRouter(prefix="/api", tags=["Regard"])
     described = [*map(describe, service.models), *map(describe_image_model, service.models.images)]
 
     @router.get("/models", response_model=Models, responses=errors(403, 429))
     async def models(request: Request) -> Models:
-        """The models, with what is known about them, and the limits of a request."""
+        """All models with their properties, and the limits of a request."""
         service.admit(request)
         limits = {name: getattr(service.settings, name) for name in Limits.model_fields}
         return Models(models=described, limits=Limits(**limits))
 
     @router.post("/look", response_model=LookRecord, responses=errors(400, 403, 404, 422, 429, 503))
     async def look(request: Request, asked: LookRequest) -> Response:
-        """Translate a sentence and tell everything about it: attention, candidates, every step."""
+        """Translate a sentence; returns attention, candidates and every step."""
         service.admit(request)
         model = find(service, asked.model)
         texts = [asked.text] if asked.reference is None else [asked.text, asked.reference]
@@ -159,16 +159,16 @@ def own_routes(service: Service) -> APIRouter:
         responses={200: {"content": {"text/event-stream": {}}}, **errors(400, 403, 404, 422, 429, 503)},
     )
     async def stream(request: Request, asked: StreamRequest) -> StreamingResponse:
-        """Translate a text greedily and send each piece as the model says it, as server-sent events.
+        """Translate a text with greedy search and stream each piece as a server-sent event.
 
         `token` {"piece", "text" so far, "probability"} for each piece, then `done` {"text", "score"};
-        `error` {"error"} if it breaks off.
+        `error` {"error"} if it fails midway.
         """
         service.admit(request)
         model = find(service, asked.model)
         service.check_size([asked.text])
         spoken = service.queue.stream(lambda: stream_text(model.translator, asked.text))
-        # a full queue is refused with its status, before anything is sent
+        # a full queue gets its status code, before the stream begins
         first = await service.wait(request, _first(spoken))
         return StreamingResponse(_events(service, first, spoken), media_type="text/event-stream")
 
@@ -176,7 +176,7 @@ def own_routes(service: Service) -> APIRouter:
 
 
 def describe(model: ServedModel) -> ModelInfo:
-    """What is known about a model."""
+    """Properties of a translator."""
     translator = model.translator
     settings = MODEL_SETTINGS[translator.recipe.model.kind]
     return ModelInfo(
@@ -195,7 +195,7 @@ def describe(model: ServedModel) -> ModelInfo:
 
 
 def describe_image_model(model: ServedImageModel) -> ModelInfo:
-    """What is known about a model that reads images."""
+    """Properties of an image model."""
     metrics, settings = model.model.metrics, model.model.recipe.model
     return ModelInfo(
         name=model.name,
@@ -215,13 +215,13 @@ def describe_image_model(model: ServedImageModel) -> ModelInfo:
 
 
 def _measured(metrics: Mapping[str, Any], name: str, digits: int) -> float | None:
-    """A number that validation gave."""
+    """A validation metric."""
     value = (metrics.get("valid") or {}).get(name)
     return None if value is None else round(float(value), digits)
 
 
 def _attention(model: ServedModel) -> dict[str, dict[str, int]]:
-    """The kinds of attention with their layers and heads, seen on a word."""
+    """Kinds of attention with their layers and heads, found with a one-word sentence."""
     found = model.translator.translate("a", beam=1, attention=True)
     return {
         kind: {"layers": int(weights.shape[0]), "heads": int(weights.shape[1])}
@@ -230,22 +230,22 @@ def _attention(model: ServedModel) -> dict[str, dict[str, int]]:
 
 
 def find(service: Service, name: str) -> ServedModel:
-    """The model of this name."""
+    """The translator with this name, or a 404."""
     model = service.models.named(name)
     if model is None:
-        raise ApiError(404, "there is no model of that name: GET /api/models names them")
+        raise ApiError(404, "no model has that name: GET /api/models lists them")
     return model
 
 
 def check_look(service: Service, model: ServedModel, asked: LookRequest) -> None:
-    """Refuse what would be too much, or cannot be."""
+    """Refuse a request beyond the limits or with invalid piece ids."""
     if not asked.text.strip() or (asked.reference is not None and not asked.reference.strip()):
         raise ApiError(422, "the text is empty")
     if asked.beam is not None and asked.beam > service.settings.max_beam:
-        raise ApiError(413, f"beam: at most {service.settings.max_beam} is taken")
+        raise ApiError(413, f"beam: the limit is {service.settings.max_beam}")
     size = model.translator.target_tokenizer.size
     if asked.prefix and max(asked.prefix) >= size:
-        raise ApiError(422, f"prefix: this model's pieces are numbered from 0 to {size - 1}")
+        raise ApiError(422, f"prefix: piece ids of this model are 0 to {size - 1}")
 
 
 def _looker(model: ServedModel, asked: LookRequest) -> Callable[[], bytes]:
@@ -282,7 +282,7 @@ async def _events(
             async for each in spoken:
                 yield _event_of(each)
     except TimeoutError:
-        yield _event("error", {"error": f"the request took longer than {service.settings.max_seconds:g} seconds"})
+        yield _event("error", {"error": f"deadline of {service.settings.max_seconds:g} seconds exceeded"})
     finally:
         await spoken.aclose()
 

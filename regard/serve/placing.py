@@ -1,8 +1,8 @@
-"""Inline tags into a translation, by the links between its words and those of the source.
+"""Placing inline tags in a translation, by word alignment.
 
-An element goes around the words linked to its own, and what stands between these. It begins and ends at whole words,
-lies in its parent, and shares no word with its neighbours: the narrower of two goes first, the other takes what is left
-beside it. An element without any linked word is dropped. The text of the translation is never changed.
+An element encloses the span of target words aligned to its source words. It begins and ends at word boundaries, lies
+inside its parent, and shares no word with its siblings: of two overlapping ones the narrower is placed first, the other
+gets the words left beside it. An element without aligned words is dropped. The text of the translation never changes.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from regard.serve.inline import Element, Point, Run
 from regard.serve.sentences import Links, Said
 
 Span = tuple[int, int]
-"""The first and the last word, or the first character and the one behind the last."""
+"""First and last word (inclusive), or first character and end (exclusive)."""
 
 
 @dataclass(frozen=True)
 class Word:
-    """Where a white-space word begins and ends, and where its letters and digits do; without any, all of it counts."""
+    """Span of a white-space word, and the span of its letters and digits; the whole word if it has none."""
 
     start: int
     end: int
@@ -41,10 +41,10 @@ def find_words(text: str, offset: int = 0) -> Iterator[Word]:
 
 @dataclass(frozen=True)
 class _Stretch:
-    """A sentence, or what is kept between two: its words and its characters on both sides."""
+    """A sentence, or kept text between two: its span of words and of characters in source and translation."""
 
     translated: bool
-    words: Span  # both ends counted from the first, the last one excluded
+    words: Span  # end exclusive
     target_words: Span
     start: int
     end: int
@@ -53,14 +53,14 @@ class _Stretch:
 
 
 class Placing:
-    """The words of a run and of its translation, which is `said` part by part; True for those that were translated."""
+    """Words of a run and of its translation; `said` holds the translation of each part, True if it was translated."""
 
     def __init__(self, sources: Sequence[tuple[str, bool]], said: Sequence[Said]) -> None:
         self.text = "".join(each.text for each in said)
         self._source = "".join(text for text, _ in sources)
         self._words: list[Word] = []
         self._targets: list[Word] = []
-        self._linked: list[Span | None] = []  # for each word the first and the last word it is linked to
+        self._linked: list[Span | None] = []  # for each word the first and last aligned word
         self._stretches: list[_Stretch] = []
         start = target_start = 0
         for (source, translated), each in zip(sources, said, strict=True):
@@ -87,18 +87,18 @@ class Placing:
     # --- words --------------------------------------------------------------------------------------------------
 
     def touched(self, start: int, end: int) -> Span:
-        """The words with letters between two characters, the last one excluded; else those with anything there."""
+        """Words with letters in a span of characters; without any, all words that overlap it."""
         found = bisect_right(self._lasts, start), bisect_left(self._firsts, end)
         if found[0] < found[1]:
             return found
         return bisect_right(self._ends, start), bisect_left(self._starts, end)
 
     def linked(self, words: Span) -> Span | None:
-        """The first and the last word that a range of words is linked to."""
+        """The first and last word aligned to a range of words."""
         return _hull(self._linked[words[0] : words[1]])
 
     def whole_sentences(self, words: Span) -> Span | None:
-        """The words of the translation of all sentences that lie in a range of words."""
+        """Target words of all sentences inside a range of source words."""
         first = bisect_left(self._sentences, words[0], key=lambda each: each.words[0])
         last = bisect_right(self._sentences, words[1], key=lambda each: each.words[1]) - 1
         if first > last:
@@ -107,7 +107,7 @@ class Placing:
         return (start, end - 1) if start < end else None
 
     def characters(self, element: Element, span: Span) -> Span:
-        """The characters of words of the translation; marks at the ends belong to them if they did in the element."""
+        """The characters of target words; punctuation at the ends is included if the source element included it."""
         words = self.touched(element.start, element.end)
         first, last = self._words[words[0]], self._words[words[1] - 1]
         begins, ends = self._targets[span[0]], self._targets[span[1]]
@@ -126,7 +126,7 @@ class Placing:
         return self._sentences[bisect_right(self._sentences, word, key=lambda each: each.words[0]) - 1]
 
     def place(self, point: Point) -> int:
-        """The character of the translation before which a point stands."""
+        """Where a point goes: the index of the character after it."""
         number = bisect_right(self._stretch_starts, point.place) - 1
         if number < 0:
             return 0
@@ -140,7 +140,7 @@ class Placing:
         return self._place_in(each, point)
 
     def _place_in(self, each: _Stretch, point: Point) -> int:
-        """The place within a sentence: beside the nearest word that is linked; without any link by its share."""
+        """The place within a sentence: beside the nearest aligned word; without any, at the same relative position."""
         if each.words[0] < each.words[1] and self.linked(each.words) is None:
             return self._by_share(each, point)
         if point.follows:
@@ -162,7 +162,7 @@ class Placing:
 
 
 def _common(text: str, other: str) -> int:
-    """How many signs two texts begin with alike."""
+    """Length of the common prefix of two texts."""
     return next(
         (place for place, pair in enumerate(zip(text, other, strict=False)) if pair[0] != pair[1]),
         min(len(text), len(other)),
@@ -170,7 +170,7 @@ def _common(text: str, other: str) -> int:
 
 
 def _linked(links: Links, count: int, targets: Sequence[Word], offset: int) -> list[Span | None]:
-    """For each of so many words the first and the last target it is linked to; words before signs without letters."""
+    """For each of `count` words the first and last aligned target; targets with letters before punctuation."""
     found: list[list[int]] = [[] for _ in range(count)]
     for source, target in links:
         if source < count and target < len(targets):
@@ -191,7 +191,7 @@ def _hull(spans: Sequence[Span | None]) -> Span | None:
 
 
 def placed(run: Run, placing: Placing, escape: Callable[[str], str]) -> str:
-    """The translation of a run with its tags; `escape` writes text as the document needs it."""
+    """The translation of a run with its tags; `escape` escapes text for the document."""
     text = placing.text
     spans = _Tree(run.root, placing)
     out: list[str] = []
@@ -217,10 +217,10 @@ class _Tree:
     def __init__(self, root: Element, placing: Placing) -> None:
         self._root = root
         self._placing = placing
-        self._hulls: dict[int, Span | None] = {}  # by the id of an element: the words linked to it
-        self._ordered: dict[int, list[tuple[int, int, Element | Point]]] = {}  # what an element holds, in its new order
+        self._hulls: dict[int, Span | None] = {}  # id of an element to its aligned words
+        self._ordered: dict[int, list[tuple[int, int, Element | Point]]] = {}  # children of an element, in target order
         elements = [root]
-        for element in elements:  # it grows: parents before children
+        for element in elements:  # the list grows: parents before children
             elements += [child for child in element.children if isinstance(child, Element)]
         for element in reversed(elements):
             self._hulls[id(element)] = self._hull_of(element)
@@ -237,7 +237,7 @@ class _Tree:
         return _hull(spans)
 
     def _share(self, parent: Element, words: Span | None, within: Span) -> list[tuple[Element, Span, Span]]:
-        """Give the children of an element their places; those that hold something follow."""
+        """Place the children of an element; children with children of their own are queued."""
         hulls: list[tuple[int, int, Element, Span]] = []
         dropped: list[Element] = []
         points: list[tuple[int, Point]] = []
@@ -302,7 +302,7 @@ def _clipped(span: Span | None, within: Span | None) -> Span | None:
 
 
 def _free(span: Span, taken: Sequence[Span]) -> Span | None:
-    """What is left of a range of words, at its beginning or its end, where others have taken some of them."""
+    """The part of a range of words that siblings have left free, at its beginning or its end."""
     first = bisect_left(taken, span[0], key=lambda each: each[1])
     last = bisect_right(taken, span[1], key=lambda each: each[0]) - 1
     if first > last:
@@ -314,7 +314,7 @@ def _free(span: Span, taken: Sequence[Span]) -> Span | None:
 
 
 def _points(element: Element) -> Iterator[Point]:
-    """All points in an element, which are kept where it is dropped."""
+    """All points in an element; they are kept if it is dropped."""
     waiting: list[Element | Point] = [element]
     while waiting:
         node = waiting.pop()
@@ -327,7 +327,7 @@ def _points(element: Element) -> Iterator[Point]:
 def _between(
     elements: Sequence[tuple[int, int, Element | Point]], points: Sequence[tuple[int, Point]], within: Span
 ) -> Iterator[tuple[int, int, Point]]:
-    """Points beside the elements, which are sorted, and none in them."""
+    """Points moved out of the sorted elements, to their sides."""
     for place, point in points:
         place = min(max(place, within[0]), within[1])
         number = bisect_left(elements, place, key=lambda each: each[0]) - 1

@@ -1,15 +1,15 @@
-"""The queue before the models: requests that arrive together are translated together, by a few workers.
+"""The request queue: a few workers translate sentences of concurrent requests in shared batches (dynamic batching).
 
-A worker is a thread that takes a batch at a time, with its share of the processor's threads. Several of them do better
-than one with all: threads that compute one small product together wait for each other, and more so when answering
-requests takes its share of the cores.
+A worker is a thread that takes one batch at a time and computes with its share of the CPU threads. Several workers are
+faster than one with all threads: threads that share one small matrix product wait for each other, the more so when
+the event loop competes for the cores.
 
-Everything is bounded: `max_queue` requests have a place, and a request beyond them is refused at once. A request whose
-client has gone, or whose time is up, is cancelled like any other task of asyncio, which frees its place. What the model
-is computing at that moment it finishes: at most one batch a worker.
+The queue holds at most `max_queue` requests; further requests are refused at once. If a client disconnects or its
+deadline passes, the asyncio task is cancelled, which frees its place. A running batch is finished: at most one per
+worker.
 
-Workers are supervised: a panic of compiled code (a BaseException) fails its own request, and another thread takes the
-place of the worker.
+Workers are supervised: a panic of compiled code (a BaseException) fails its own request, and a new thread replaces the
+worker.
 """
 
 from __future__ import annotations
@@ -36,10 +36,10 @@ from regard.serve.settings import ServeSettings
 
 Result = TypeVar("Result")
 
-MOST_WORKERS = 8  # unless told otherwise: each has a batch in memory
-_CHARACTERS_PER_SENTENCE = LONGEST_SENTENCE // 8  # on average, of a batch: long sentences travel in smaller company
-_MOST_PATIENCE = 60  # seconds that a client is told to stay away at most
-_STUCK = 2  # times max_seconds: nobody waits for such a batch any more
+MOST_WORKERS = 8  # default limit: each holds a batch in memory
+_CHARACTERS_PER_SENTENCE = LONGEST_SENTENCE // 8  # average in a batch: long sentences make smaller batches
+_MOST_RETRY_AFTER = 60  # upper limit of Retry-After, in seconds
+_STUCK = 2  # times max_seconds: every client of such a batch has timed out
 _END = object()
 _log = logging.getLogger(__name__)
 
@@ -53,11 +53,11 @@ class _Job:
     abandoned: bool = False
 
     def answer(self, result: Any) -> None:
-        """Give the result, from a worker."""
+        """Set the result, from a worker thread."""
         self._finish(lambda: self.future.set_result(result))
 
     def fail(self, error: Exception) -> None:
-        """Give an error, from a worker."""
+        """Set an error, from a worker thread."""
         self._finish(lambda: self.future.set_exception(error))
 
     def _finish(self, give: Callable[[], None]) -> None:
@@ -71,26 +71,26 @@ class _Job:
 
 @dataclass(eq=False)
 class _Lines(_Job):
-    """Sentences that may be translated together with those of others."""
+    """Sentences that may share a batch with other requests."""
 
     model: ServedModel = field(kw_only=True)
     n_best: int = field(kw_only=True)
     attention: bool = field(kw_only=True)
     lines: Sequence[str] = field(kw_only=True)
-    done: dict[int, Translation] = field(default_factory=dict)  # by their place among the lines
+    done: dict[int, Translation] = field(default_factory=dict)  # line number to translation
     taken: int = 0
 
     @cached_property
     def longest(self) -> int:
-        """Characters of its longest sentence: what it takes as long as."""
+        """Length of its longest sentence in characters; it determines the decoding time."""
         return max(map(len, self.lines))
 
     def goes_with(self, other: _Lines) -> bool:
-        """Whether both may be in one batch."""
+        """Whether both may share a batch."""
         return (other.model, other.n_best, other.attention) == (self.model, self.n_best, self.attention)
 
     def keep(self, place: int, translation: Translation) -> None:
-        """Keep the translation of a line; with the last of them the request is answered."""
+        """Keep the translation of a line; the last one completes the request."""
         self.done[place] = translation
         if len(self.done) == len(self.lines):
             self.answer([self.done[each] for each in range(len(self.lines))])
@@ -98,13 +98,13 @@ class _Lines(_Job):
 
 @dataclass(eq=False)
 class _Call(_Job):
-    """Anything else that needs a worker for itself."""
+    """Any other function that needs a worker."""
 
     function: Callable[[], Any] = field(kw_only=True)
 
 
 class TranslationQueue:
-    """Requests in front of the threads that run the models."""
+    """Queue between the event loop and the worker threads."""
 
     def __init__(self, settings: ServeSettings, metrics: Metrics) -> None:
         self._settings = settings
@@ -113,8 +113,8 @@ class TranslationQueue:
         self._places = 0
         self._changed = threading.Condition()
         self._closing = False
-        self._has_company = False
-        self._pace = 0.05  # seconds that a place takes, measured as we go
+        self._is_concurrent = False
+        self._pace = 0.05  # seconds per request, a moving average
         threads = torch.get_num_threads()
         count = settings.workers or min(threads, MOST_WORKERS)
         self._threads_each = max(1, threads // count)
@@ -127,7 +127,7 @@ class TranslationQueue:
             self._start(number)
 
     def is_well(self) -> bool:
-        """Whether a worker takes work: one is alive, and has not been busy for longer than anybody waits."""
+        """Whether some worker is alive and not stuck in a batch that every client has given up."""
         latest = time.monotonic() - _STUCK * self._settings.max_seconds
         with self._changed:
             self._revive()
@@ -137,7 +137,7 @@ class TranslationQueue:
             )
 
     def close(self) -> None:
-        """Let the workers finish what waits, and end."""
+        """Let the workers finish the queue, then stop them."""
         with self._changed:
             self._closing = True
             self._changed.notify_all()
@@ -145,7 +145,7 @@ class TranslationQueue:
             if worker is not None and worker.is_alive():
                 worker.join()
 
-    # --- the side of asyncio --------------------------------------------------------------------------------------
+    # --- event loop side ------------------------------------------------------------------------------------------
 
     async def translate(
         self, model: ServedModel, lines: Sequence[str], n_best: int = 1, *, attention: bool = False
@@ -159,13 +159,13 @@ class TranslationQueue:
         return translations
 
     async def call(self, function: Callable[[], Result]) -> Result:
-        """The result of a function that a worker runs."""
+        """Run a function in a worker and return its result."""
         loop = asyncio.get_running_loop()
         result: Result = await self._place(_Call(loop.create_future(), loop, function=function))
         return result
 
     async def stream(self, produce: Callable[[], Iterator[Result]]) -> AsyncGenerator[Result, None]:
-        """What an iterator gives in a worker, as it gives it; it ends when nobody listens any more."""
+        """Run an iterator in a worker and yield its items as they come; it stops when the client disconnects."""
         loop = asyncio.get_running_loop()
         found: asyncio.Queue[Any] = asyncio.Queue()
 
@@ -181,7 +181,7 @@ class TranslationQueue:
         try:
             while (item := await found.get()) is not _END:
                 yield item
-            await job.future  # raises what went wrong
+            await job.future  # raises the worker's error
         finally:
             self._leave(job)
 
@@ -197,7 +197,7 @@ class TranslationQueue:
             if self._closing:
                 raise ApiError(503, "the server is shutting down", retry_after=5)
             if self._places >= self._settings.max_queue:
-                wait = min(_MOST_PATIENCE, math.ceil(self._places * self._pace))
+                wait = min(_MOST_RETRY_AFTER, math.ceil(self._places * self._pace))
                 raise ApiError(503, "the server is busy: try again later", retry_after=max(1, wait))
             self._revive()
             self._places += 1
@@ -213,7 +213,7 @@ class TranslationQueue:
             if job in self._waiting:
                 self._waiting.remove(job)
 
-    # --- the side of the models -----------------------------------------------------------------------------------
+    # --- worker side ----------------------------------------------------------------------------------------------
 
     def _start(self, number: int) -> None:
         worker = threading.Thread(target=self._work, args=(number,), name=f"models {number}", daemon=True)
@@ -221,14 +221,14 @@ class TranslationQueue:
             self._workers[number] = None
             try:
                 worker.start()
-            except RuntimeError as error:  # the system has no thread left; tried again with the next request
+            except RuntimeError as error:  # no thread available; the next request retries
                 _log.error("a worker cannot be started: %s", error)
             else:
                 self._workers[number] = worker
             self._metrics.workers.set(sum(each is not None for each in self._workers))
 
     def _revive(self) -> None:
-        """Start workers in the place of dead ones."""
+        """Replace dead workers."""
         for number, worker in enumerate(self._workers):
             if (worker is None or not worker.is_alive()) and not self._closing:
                 self._metrics.restarts.inc()
@@ -247,8 +247,8 @@ class TranslationQueue:
                 self._revive()
 
     def _serve(self, number: int) -> bool:
-        """Do what waits, until the server closes; False after a panic: another thread is to go on."""
-        torch.set_num_threads(self._threads_each)  # these two count for this thread alone
+        """Work until the server closes; False after a panic: a new thread must take over."""
+        torch.set_num_threads(self._threads_each)  # both settings are per thread
         torch.set_flush_denormal(True)
         while (batch := self._next()) is not None:
             started = time.perf_counter()
@@ -263,38 +263,38 @@ class TranslationQueue:
         return True
 
     def _next(self) -> _Call | list[tuple[_Lines, Sequence[int]]] | None:
-        """What to do next; None when the server closes and nothing waits."""
+        """The next batch or call; None when the server closes and the queue is empty."""
         with self._changed:
-            while not self._waiting:  # and again, if all have gone while we waited for company
+            while not self._waiting:  # checked again: all requests may be cancelled during the batching delay
                 if self._closing:
                     return None
                 self._changed.wait()
-                if self._has_company and not self._closing:
-                    self._await_company()
+                if self._is_concurrent and not self._closing:
+                    self._delay()
             first = self._waiting[0]
             if isinstance(first, _Call):
                 self._waiting.popleft()
                 return first
             assert isinstance(first, _Lines)
             batch = self._gather(first)
-            self._has_company = len(batch) > 1 or bool(self._waiting)
+            self._is_concurrent = len(batch) > 1 or bool(self._waiting)
             if self._waiting:
-                self._changed.notify()  # another worker, who may sleep since before the rest of a long request came
+                self._changed.notify()  # wake a worker for the remainder of a long request
             return batch
 
-    def _await_company(self) -> None:
-        """Wait a little for those that were answered a moment ago, since several clients are at work."""
+    def _delay(self) -> None:
+        """The batching delay: wait for the next requests of concurrent clients."""
         end = time.monotonic() + self._settings.batch_wait
         while len(self._waiting) < self._settings.max_batch and (left := end - time.monotonic()) > 0:
             self._changed.wait(left)
 
     def _gather(self, first: _Lines) -> list[tuple[_Lines, Sequence[int]]]:
-        """Places of sentences of the first request and of those that may go with it, most alike in length first."""
+        """A batch: sentences of the first request and of compatible ones, those of similar length first."""
         sentences = self._settings.max_batch
         characters = sentences * _CHARACTERS_PER_SENTENCE
         batch: list[tuple[_Lines, Sequence[int]]] = []
-        company = [job for job in self._waiting if isinstance(job, _Lines) and first.goes_with(job)]
-        for job in sorted(company, key=lambda job: abs(job.longest - first.longest)):
+        compatible = [job for job in self._waiting if isinstance(job, _Lines) and first.goes_with(job)]
+        for job in sorted(compatible, key=lambda job: abs(job.longest - first.longest)):
             start = job.taken
             while job.taken < len(job.lines) and sentences > 0 and characters > 0:
                 sentences -= 1
@@ -308,7 +308,7 @@ class TranslationQueue:
         return batch
 
     def _translate(self, batch: Sequence[tuple[_Lines, Sequence[int]]]) -> bool:
-        """Translate, and answer each request when its own sentences are done: its client can ask again meanwhile.
+        """Translate a batch; each request is answered as soon as its own sentences are done.
 
         False if compiled code panicked.
         """
@@ -327,7 +327,7 @@ class TranslationQueue:
             if len(batch) == 1:
                 first.fail(_as_exception(error))
                 return is_sound
-            for job, places in batch:  # one request must not spoil those of others
+            for job, places in batch:  # retry one by one: a failing request must not fail the others
                 left = [place for place in places if place not in job.done]
                 if left:
                     is_sound &= self._translate([(job, left)])
@@ -344,5 +344,5 @@ class TranslationQueue:
 
 
 def _as_exception(error: BaseException) -> Exception:
-    """The error as one that may be raised on the event loop."""
+    """The error, wrapped so that it may be raised on the event loop."""
     return error if isinstance(error, Exception) else WorkerFault(error)

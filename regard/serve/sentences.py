@@ -1,10 +1,10 @@
-"""A text to sentences and back: what stands between them, line breaks, spaces and placeholders, is kept.
+"""Sentence splitting and joining: line breaks, spaces and placeholders between sentences are kept.
 
 document = Document(text)
-document.lines                     what the model translates
-document.accept(translations)      gives further lines where a translation lost a placeholder
-document.accept_parts(further)     those lines, translated
-document.text()                    the whole again
+document.lines                     sentences for the model
+document.accept(translations)      returns further lines where a translation lost a placeholder
+document.accept_parts(further)     takes the translations of those lines
+document.text()                    the whole translated text
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 
 LONGEST_SENTENCE = 500
-"""Characters; what is longer is cut at a comma, else at a space. It bounds the time that a sentence can take."""
+"""Characters; longer sentences are split at a comma, else at a space. It bounds the decoding time of a sentence."""
 
 _ABBREVIATIONS = """
     mr mrs ms dr prof st sr jr vs etc no nr vol fig eq ca approx inc ltd dept est gen col sgt capt
@@ -35,7 +35,7 @@ _CLAUSE_END = re.compile(r"[,;:，、；：]\s*")
 _SPACES = re.compile(r"\s+")
 _WORD = re.compile(r"\S+")
 
-# every repetition is bounded, or cannot start again within itself: the search is linear
+# every repetition is bounded or possessive: the search is linear
 PLACEHOLDER = re.compile(
     r"""
       https?://[^\s<>"'{}|\\^`]*[^\s<>"'{}|\\^`.,;:!?)\]]     # an address
@@ -56,14 +56,14 @@ Links = AbstractSet[tuple[int, int]]
 
 @dataclass(frozen=True)
 class Part:
-    """A stretch of a text: a sentence to translate, or what is kept as it is."""
+    """A span of a text: a sentence to translate, or text to keep."""
 
     text: str
     translate: bool
 
 
 def split_text(text: str) -> list[Part]:
-    """The sentences of a text and all that is between them; joined they are the text."""
+    """The sentences of a text and the text between them; joined they are the text."""
     return [part for line in text.splitlines(keepends=True) for part in split_line(line)]
 
 
@@ -85,7 +85,7 @@ def stripped(text: str) -> tuple[str, str, str]:
 
 
 def _sentences(line: str) -> Iterator[str]:
-    """The line cut behind each sentence and the space that follows it."""
+    """The line split after each sentence and its trailing space."""
     start = 0
     for found in _END.finditer(line):
         if found["mark"] is None or _ends_sentence(line, start, found):
@@ -96,11 +96,11 @@ def _sentences(line: str) -> Iterator[str]:
 
 
 def _ends_sentence(line: str, start: int, found: re.Match[str]) -> bool:
-    """Whether the mark ends a sentence, and not an abbreviation or an ordinal number."""
+    """Whether the punctuation mark ends a sentence, not an abbreviation or an ordinal number."""
     following = line[found.end() : found.end() + 1]
     if not following:
         return True
-    if found.start() > start and line[found.start() - 1].isspace():  # tokenised text, with its marks apart
+    if found.start() > start and line[found.start() - 1].isspace():  # tokenised text, with separate punctuation
         return True
     if following.islower():
         return False
@@ -137,14 +137,14 @@ def _bounded(sentence: str) -> Iterator[Part]:
 
 
 def _spaced(text: str) -> Iterator[Part]:
-    """The text without its space, and the space; signs without any letter or digit are kept."""
+    """The text stripped, and the space around it; text without letters and digits is kept untranslated."""
     before, bare, after = stripped(text)
     worth = bool(bare) and any(character.isalnum() for character in PLACEHOLDER.sub("", bare))
     yield from (Part(before, False), Part(bare, worth), Part(after, False))
 
 
 def around_placeholders(sentence: str) -> list[Part]:
-    """The sentence cut around its placeholders, which are kept with the marks that follow them."""
+    """The sentence split at its placeholders, which are kept together with the punctuation after them."""
     parts: list[Part] = []
     start = 0
     for found in PLACEHOLDER.finditer(sentence):
@@ -158,28 +158,28 @@ def around_placeholders(sentence: str) -> list[Part]:
 
 
 def keeps_placeholders(sentence: str, translation: str) -> bool:
-    """Whether each placeholder of the sentence comes as often in its translation."""
+    """Whether the translation contains each placeholder as often as the sentence."""
     wanted = Counter(PLACEHOLDER.findall(sentence))
     return all(translation.count(each) == count for each, count in wanted.items())
 
 
 @dataclass(frozen=True)
 class Said:
-    """A translation of a sentence, with the links between the words of both."""
+    """A translation of a sentence, with its word alignment."""
 
     text: str
     links: Links = frozenset()
 
 
 def joined(pairs: Sequence[tuple[str, str]]) -> Said:
-    """The translation of a sentence that was translated piece by piece; words of a piece are linked to its ends."""
+    """The joined translation of a sentence that was split; words of a part are aligned to the part's first and last."""
     source, target = "".join(each for each, _ in pairs), "".join(each for _, each in pairs)
     words, others = [found.end() for found in _WORD.finditer(source)], [found.end() for found in _WORD.finditer(target)]
     links: set[tuple[int, int]] = set()
     start = target_start = 0
     for each, other in pairs:
         end, target_end = start + len(each.rstrip()), target_start + len(other.rstrip())
-        if each.strip() and other.strip():  # the words that a piece has some character of
+        if each.strip() and other.strip():  # words that overlap the part
             first, last = bisect_right(words, start), bisect_left(words, end)
             ends = {bisect_right(others, target_start), bisect_left(others, target_end)}
             links.update((word, end) for word in range(first, last + 1) for end in ends)
@@ -189,11 +189,11 @@ def joined(pairs: Sequence[tuple[str, str]]) -> Said:
 
 @dataclass
 class Document:
-    """A text on its way through the model; one translation of a sentence is a list, the best first."""
+    """A text with the translations of its sentences; each sentence has an n-best list."""
 
     parts: list[Part]
-    _said: dict[int, list[Said]] = field(default_factory=dict)  # by place of the part
-    _cut: dict[int, list[Part]] = field(default_factory=dict)  # sentences that are translated around placeholders
+    _said: dict[int, list[Said]] = field(default_factory=dict)  # index of a part to its n-best list
+    _cut: dict[int, list[Part]] = field(default_factory=dict)  # sentences split at placeholders
 
     @classmethod
     def of(cls, text: str) -> Document:
@@ -207,13 +207,13 @@ class Document:
 
     @property
     def needs_links(self) -> bool:
-        """Whether `accept` needs to know which words belong together."""
+        """Whether `accept` needs word alignments."""
         return False
 
     def accept(self, translations: Sequence[list[str]], links: Sequence[list[Links]] | None = None) -> list[str]:
-        """Take the translations of `lines`; what still needs translating, since a placeholder was lost.
+        """Take the translations of `lines`; returns further lines where a placeholder was lost.
 
-        `links` are the links of words that attention gives, for each translation, where they are needed.
+        `links` are the word alignments of each translation, from attention, where needed.
         """
         places = [place for place, part in enumerate(self.parts) if part.translate]
         nothing: Links = frozenset()
@@ -228,7 +228,7 @@ class Document:
         return [part.text for parts in self._cut.values() for part in parts if part.translate]
 
     def accept_parts(self, translations: Sequence[list[str]]) -> None:
-        """Take the translations of the lines that `accept` gave."""
+        """Take the translations of the lines that `accept` returned."""
         stream, linked = iter(translations), self.needs_links
         for place, parts in self._cut.items():
             pairs = [(part.text, next(stream)[0] if part.translate else part.text) for part in parts]
@@ -244,6 +244,6 @@ class Document:
         return "".join(self.said(place, choice).text for place in range(len(self.parts)))
 
     def alternatives(self, count: int) -> list[str]:
-        """At most so many further translations, all different."""
+        """At most `count` alternative translations, all different."""
         texts = dict.fromkeys(self.text(choice) for choice in range(count + 1))
         return list(texts)[1:]

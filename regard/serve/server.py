@@ -1,4 +1,4 @@
-"""Running the application: the socket and the signals."""
+"""Running the application: listening socket and signals."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ from regard.serve.connections import Connections, fit_connections, patient_proto
 from regard.serve.logs import keep_logs_short
 from regard.serve.settings import ServeSettings
 
-_BACKLOG = 1024  # connections that the system holds for us before we take them
-_ACCEPTS = 16  # connections taken in one turn of the event loop: for some turns they hold files uncounted
-_KEEP_ALIVE = 5  # seconds that a connection may be idle between two requests
+_BACKLOG = 1024  # listen backlog: connections waiting to be accepted
+_ACCEPTS = 16  # connections accepted per event loop iteration; they hold descriptors before they are counted
+_KEEP_ALIVE = 5  # idle seconds between two requests
 
 _log = logging.getLogger("uvicorn.error")
 
 
 def run_server(app: FastAPI, settings: ServeSettings, started: Callable[[str], None]) -> None:
-    """Serve until SIGTERM or Ctrl-C, then finish what runs; `started` is told the address."""
+    """Serve until SIGTERM or Ctrl-C, then finish running requests; `started` is called with the address."""
     with listen(settings.host, settings.port) as listening:
         server = build_server(app, settings, lambda: started(address_of(listening, settings.host)))
         server.run(sockets=[listening])
@@ -40,7 +40,7 @@ def build_server(app: FastAPI, settings: ServeSettings, started: Callable[[], No
     most = fit_connections(settings.max_connections)
     if most < settings.max_connections:
         _log.warning(
-            "--max-connections %d: the system allows %d beside other files: raise ulimit -n.",
+            "--max-connections %d: the open-file limit allows only %d: raise it with ulimit -n.",
             settings.max_connections,
             most,
         )
@@ -64,13 +64,13 @@ def build_server(app: FastAPI, settings: ServeSettings, started: Callable[[], No
 
 
 def listen(host: str, port: int) -> socket.socket:
-    """A socket at this address, or one line about why there cannot be one."""
+    """A listening socket at this address, or a one-line error."""
     try:
         family, kind, protocol, _, address = socket.getaddrinfo(
             host or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
         )[0]
     except (socket.gaierror, UnicodeError):
-        raise ConfigError(f"--host {host}: this machine knows no such address: use 127.0.0.1 or 0.0.0.0.") from None
+        raise ConfigError(f"--host {host}: cannot be resolved: use 127.0.0.1 or 0.0.0.0.") from None
     found = socket.socket(family, kind, protocol)
     found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
@@ -79,18 +79,18 @@ def listen(host: str, port: int) -> socket.socket:
     except OSError as error:
         found.close()
         if error.errno == errno.EADDRINUSE:
-            raise ConfigError(f"--port {port}: it is in use: stop what listens there, or name another port.") from None
+            raise ConfigError(f"--port {port}: already in use: stop that server, or choose another port.") from None
         if error.errno in (errno.EACCES, errno.EPERM):
-            raise ConfigError(f"--port {port}: not yours to listen on: name a port from 1024 on.") from None
+            raise ConfigError(f"--port {port}: permission denied: choose a port from 1024 on.") from None
         if error.errno == errno.EADDRNOTAVAIL:
-            raise ConfigError(f"--host {host}: is no address of this machine: use 127.0.0.1 or 0.0.0.0.") from None
+            raise ConfigError(f"--host {host}: not an address of this machine: use 127.0.0.1 or 0.0.0.0.") from None
         raise
     found.setblocking(False)
     return found
 
 
 def address_of(listening: socket.socket, host: str) -> str:
-    """The URL by which the socket is reached."""
+    """The URL of the socket."""
     port = listening.getsockname()[1]
     with contextlib.suppress(ValueError):
         if ipaddress.ip_address(host).version == 6:
@@ -99,7 +99,7 @@ def address_of(listening: socket.socket, host: str) -> str:
 
 
 class _Server(uvicorn.Server):
-    """uvicorn's server, which tells its address when it listens and leaves with exit status 0 when it is told to."""
+    """uvicorn's server that reports its address and exits with status 0 on SIGTERM or SIGINT."""
 
     started_callback: Callable[[], None]
 
@@ -111,11 +111,11 @@ class _Server(uvicorn.Server):
 
     @contextlib.contextmanager
     def capture_signals(self) -> Generator[None, None, None]:
-        if threading.current_thread() is not threading.main_thread():  # which alone may listen to signals
+        if threading.current_thread() is not threading.main_thread():  # only the main thread may set signal handlers
             yield
             return
 
-        # uvicorn's own raises the signal again at the end, so that the process dies by it
+        # uvicorn's own handler raises the signal again at the end, which kills the process
         def leave(number: int, frame: FrameType | None) -> None:
             self.force_exit = self.should_exit and number == signal.SIGINT
             self.should_exit = True

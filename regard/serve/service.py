@@ -1,4 +1,4 @@
-"""What all endpoints share: the models, the queue, and the ways in."""
+"""State shared by all endpoints: models, queue, authentication and limits."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from regard.serve.text_workers import TextWorkers
 
 Result = TypeVar("Result")
 
-_LEAST_ATTENTION = 0.1  # that links a source word which is no target word's most attended one
+_LEAST_ATTENTION = 0.1  # least weight that aligns a source word that is no target word's maximum
 
 
 @dataclass(frozen=True)
@@ -37,11 +37,11 @@ class Service:
     text: TextWorkers
 
     def admit(self, request: Request, api_key: str | None = None) -> None:
-        """Refuse a request without a valid key, or one too many of its client."""
+        """Refuse a request without a valid key, or beyond its client's rate limit."""
         self.gate.admit(request.scope, api_key or bearer(request.scope))
 
     def check_size(self, texts: Sequence[str], most: int | None = None) -> None:
-        """Refuse more text than a request may hold."""
+        """Refuse a request with too much text."""
         most = most or self.settings.max_characters
         if len(texts) > self.settings.max_texts:
             raise ApiError(
@@ -53,7 +53,7 @@ class Service:
         self.metrics.characters.inc(characters)
 
     async def wait(self, request: Request, work: Coroutine[Any, Any, Result]) -> Result:
-        """The result of some work, unless its time is up or its client has gone: then the work is dropped."""
+        """The result of `work`; the deadline or a disconnecting client cancels it."""
         task = asyncio.ensure_future(work)
         gone = asyncio.ensure_future(_disconnected(request))
         seconds = self.settings.max_seconds
@@ -63,7 +63,7 @@ class Service:
                 return task.result()
             if gone.done():
                 raise ClientGone
-            raise ApiError(503, f"the request took longer than {seconds:g} seconds", retry_after=10)
+            raise ApiError(503, f"the request exceeded its deadline of {seconds:g} seconds", retry_after=10)
         finally:
             task.cancel()
             gone.cancel()
@@ -71,9 +71,9 @@ class Service:
     async def translate(
         self, model: ServedModel, documents: Sequence[Document], n_best: int, finish: Callable[[], Result]
     ) -> Result:
-        """Translate documents in place: all their sentences at once, then those parts that lost a placeholder.
+        """Translate documents in place: all sentences at once, then sentences that lost a placeholder, in parts.
 
-        `finish` makes the answer of them, off the event loop as all that reads text.
+        `finish` builds the response in a text worker, off the event loop.
         """
         lines = [document.lines for document in documents]
         attention = any(document.needs_links for document in documents)
@@ -101,7 +101,7 @@ class Service:
 def _accept(
     documents: Sequence[Document], lines: Sequence[list[str]], translations: Sequence[Translation], attention: bool
 ) -> list[list[str]]:
-    """Give documents the translations of their lines; what each still needs translated."""
+    """Give documents the translations of their lines; returns the further lines of each."""
     found = iter(translations)
     further = []
     for document, each in zip(documents, lines, strict=True):
@@ -113,10 +113,10 @@ def _accept(
 
 
 def _links(translation: Translation) -> Links:
-    """Which words belong together, by their attention; none for a model without attention.
+    """Word alignment from attention; empty for a model without attention.
 
-    Each target word with the source word it attends to most; each source word that is left with the target word that
-    attends to it most, if it gives it a tenth of its attention.
+    Each target word is aligned to the source word with the largest weight. Each source word still unaligned is aligned
+    to the target word with the largest weight on it, if that weight is at least 0.1.
     """
     if translation.alignment is None:
         return frozenset()

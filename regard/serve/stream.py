@@ -11,7 +11,7 @@ from regard.serve.sentences import split_text
 
 
 def stream_text(translator: Translator, text: str) -> Iterator[StreamedPiece]:
-    """The pieces of a text, sentence by sentence; the text so far keeps the white space between them."""
+    """The pieces of a text, sentence by sentence; the text so far includes the white space between sentences."""
     before, scores = "", 0.0
     last: StreamedPiece | None = None
     for part in split_text(text):

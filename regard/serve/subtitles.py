@@ -1,7 +1,7 @@
-"""Subtitles (SubRip, .srt) on their way through a model: numbers and times stay, each subtitle is translated.
+"""Subtitles (SubRip, .srt): numbers and times are kept, each subtitle is translated.
 
-The lines of a subtitle are one text, translated sentence by sentence and broken into as many lines again; a line that
-begins with a dash is another speaker's. Tags (<i>) go with their words as in HTML, but nothing is escaped.
+The lines of a subtitle are one text, translated sentence by sentence and wrapped to the same number of lines; a dash at
+the beginning of a line marks another speaker. Tags (<i>) move with their words as in HTML, but nothing is escaped.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ _DASH = re.compile(r"\s*[-–—]")
 
 @dataclass
 class SubtitleDocument(HtmlDocument):
-    """The subtitles of a film."""
+    """A subtitle file."""
 
-    heights: dict[int, int] = field(default_factory=dict)  # by the first part of a run: its lines
+    heights: dict[int, int] = field(default_factory=dict)  # first part of a run to its number of lines
     line_end: str = "\n"
 
     @classmethod
@@ -57,11 +57,11 @@ class SubtitleDocument(HtmlDocument):
             self.keep(source)
 
     def escape(self, text: str) -> str:
-        """Text as it is written here."""
+        """The text itself: .srt has no escapes."""
         return text
 
     def arranged(self, place: int, said: list[Said]) -> list[Said]:
-        """The translation in as many lines as the source had: some spaces become line breaks."""
+        """The translation wrapped to the source's number of lines."""
         whole = "".join(each.text for each in said)
         breaks = set(line_breaks(whole, self.heights[place]))
         found, start = [], 0
@@ -72,14 +72,14 @@ class SubtitleDocument(HtmlDocument):
         return found
 
     def text(self, choice: int = 0) -> str:
-        """The subtitles, with the line ends of the source."""
+        """The subtitles, with the source's line endings."""
         return super().text(choice).replace("\r\n", "\n").replace("\n", self.line_end)
 
 
 def line_breaks(text: str, height: int) -> Iterator[int]:
-    """The spaces at which a text is best broken into so many lines of similar length."""
+    """The spaces at which to break a text into `height` lines of similar length."""
     spaces = [found.start() for found in re.finditer(r"(?<=\S) (?=\S)", text)]
-    used = 0  # spaces that are behind us
+    used = 0  # spaces already passed
     for line in range(1, height):
         wanted = len(text) * line / height
         number = max(used, bisect_left(spaces, wanted))
@@ -92,7 +92,7 @@ def line_breaks(text: str, height: int) -> Iterator[int]:
 
 
 def _speeches(lines: Sequence[str]) -> Iterator[str | list[str]]:
-    """The lines that are kept, and the lines of each speaker."""
+    """Kept lines, and the lines of each speaker."""
     speech: list[str] = []
     for number, line in enumerate(lines):
         following = lines[number + 1] if number + 1 < len(lines) else ""

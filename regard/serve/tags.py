@@ -1,4 +1,4 @@
-"""HTML to tags and the text between them, in the order and the spelling of the source.
+"""HTML tokenizer: tags and the text between them, as written in the source.
 
 The rules are those of the HTML standard (https://html.spec.whatwg.org/#tokenization), for the parts that matter here:
 tags with quoted and bare attributes, comments, declarations, and elements whose content is raw text. Every character is
@@ -29,7 +29,7 @@ _COMMENT_END = re.compile(r"--!?>")
 
 @dataclass(frozen=True)
 class Tag:
-    """A tag as it was written; a comment or a declaration is one without a name."""
+    """A tag as written in the source; comments and declarations have no name."""
 
     text: str
     name: str = ""  # in lower case
@@ -45,7 +45,7 @@ class Tag:
 def read_tags(text: str) -> Iterator[str | Tag]:
     """The tags and the text between them; joined they are the source."""
     reader = _Reader(text)
-    start = at = 0  # where the text before the next tag begins, and where we look for that tag
+    start = at = 0  # start of the text before the next tag, and the search position
     while (at := text.find("<", at)) >= 0:
         tag = reader.tag(at)
         if tag is None:
@@ -67,7 +67,7 @@ class _Reader:
 
     def __init__(self, text: str) -> None:
         self._text = text
-        self._last = {sign: text.rfind(sign) for sign in "\"'>"}  # an opening quote there is never closed
+        self._last = {sign: text.rfind(sign) for sign in "\"'>"}  # an opening quote at or after it is unclosed
 
     def tag(self, at: int) -> Tag | None:
         """The tag that begins at `at`; None if this < is text."""
@@ -103,7 +103,7 @@ class _Reader:
         return Tag(text[start : at + 1], name.group().lower(), is_end, attributes)
 
     def _value(self, at: int) -> tuple[str, int]:
-        """The value of an attribute whose name ends at `at`, and its end; an unclosed quote is an ordinary sign."""
+        """The value of the attribute whose name ends at `at`, and its end; an unclosed quote is a normal character."""
         text = self._text
         equals = _EQUALS.match(text, at)
         if equals is None:

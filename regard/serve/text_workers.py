@@ -1,7 +1,7 @@
-"""Threads for everything that reads text: splitting sentences, HTML, detecting languages, putting documents together.
+"""Threads for text processing: sentence splitting, HTML, language detection, joining documents.
 
-The event loop only waits for them, so that its deadlines hold whatever a text costs. What nobody waits for any more is
-dropped before it begins; what has begun ends by itself, since all of it takes linear time.
+The event loop only waits for them, so slow texts cannot delay its deadlines. Cancelled jobs are dropped before they
+start; running jobs finish by themselves, since all of this takes linear time.
 """
 
 from __future__ import annotations
@@ -20,23 +20,23 @@ _THREADS = 2  # they share one interpreter lock; the second serves short texts b
 
 
 class TextWorkers:
-    """A few threads, with a bound on what waits for them."""
+    """A thread pool with a bounded queue."""
 
     def __init__(self, most: int) -> None:
         self._most = most
-        self._held = 0  # jobs that wait or run
+        self._held = 0  # jobs waiting or running
         self._lock = threading.Lock()
         self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="text")
 
     async def run(self, function: Callable[[], Result]) -> Result:
-        """The result of a function that one of the threads calls."""
+        """Run a function in one of the threads and return its result."""
         with self._lock:
             if self._held >= self._most:
                 raise ApiError(503, "the server is busy: try again later", retry_after=1)
             self._held += 1
         try:
             future = self._threads.submit(_guarded, function)
-        except RuntimeError:  # it is closed
+        except RuntimeError:  # the pool is closed
             self._leave()
             raise ApiError(503, "the server is shutting down", retry_after=5) from None
         future.add_done_callback(self._leave)
@@ -44,7 +44,7 @@ class TextWorkers:
         return result
 
     def close(self) -> None:
-        """Drop what waits."""
+        """Drop waiting jobs."""
         self._threads.shutdown(wait=False, cancel_futures=True)
 
     def _leave(self, _: Future[Any] | None = None) -> None:

@@ -96,7 +96,7 @@ def test_a_text_that_takes_too_long_is_given_up_while_others_are_served(monkeypa
         started = time.perf_counter()
         status, answer, _ = server.translate("<b>slow</b>", format="html")
         assert (status, time.perf_counter() - started < 5) == (503, True)
-        assert "longer than 0.3 seconds" in answer["error"]
+        assert "deadline of 0.3 seconds" in answer["error"]
         assert server.ask("/health")[0] == server.translate("quick")[0] == 200
         door.set()
 
@@ -201,7 +201,7 @@ def test_a_crowded_address_is_told_so_and_half_open_connections_end() -> None:
             stack.enter_context(socket.create_connection(("127.0.0.1", server.port)))
         time.sleep(0.05)
         status, answer, _ = server.ask("/health")
-        assert (status, "crowded" in answer["error"]) == (503, True)
+        assert (status, "too many connections" in answer["error"]) == (503, True)
         deadline = time.monotonic() + 10
         while server.ask("/health")[0] != 200:
             assert time.monotonic() < deadline

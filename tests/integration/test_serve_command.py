@@ -69,7 +69,7 @@ def test_sigterm_finishes_what_runs_and_exits_with_0(folder: Path) -> None:
     out, err = process.communicate(timeout=60)
     assert [status for status, _ in answers] == [200]
     assert (process.returncode, out) == (0, "")
-    assert err.strip() == "other: its languages are not known: name them with --languages de-en."
+    assert err.strip() == "other: languages unknown: set them with --languages de-en."
 
 
 def _works(address: str) -> bool:
@@ -84,7 +84,7 @@ def test_a_port_in_use_is_one_line(folder: Path, capsys: pytest.CaptureFixture[s
         port = taken.getsockname()[1]
         assert main(["serve", str(folder), "--port", str(port)]) == 2
     said = capsys.readouterr().err.splitlines()
-    assert said[-1] == (f"regard: error: --port {port}: it is in use: stop what listens there, or name another port.")
+    assert said[-1] == (f"regard: error: --port {port}: already in use: stop that server, or choose another port.")
 
 
 @pytest.mark.parametrize(
@@ -92,7 +92,7 @@ def test_a_port_in_use_is_one_line(folder: Path, capsys: pytest.CaptureFixture[s
     [
         (["--max-queue", "0"], "max_queue = 0: input should be greater than or equal to 1."),
         (["--port", "70000"], "port = 70000: input should be less than or equal to 65535."),
-        (["--host", "no.such.host.invalid"], "--host no.such.host.invalid: this machine knows no such address"),
+        (["--host", "no.such.host.invalid"], "--host no.such.host.invalid: cannot be resolved"),
         (["--languages", "german"], "--languages german: write it as source-target codes, such as de-en."),
         (["--api-keys", "no-such-file"], "no-such-file: no such file. Check the path."),
     ],

@@ -137,8 +137,8 @@ def test_a_stream_of_nothing_ends(models: list[ServedModel]) -> None:
         (b'{"q": "a", "target": "de"}', "Invalid request: missing source parameter"),
         (b'{"q": 5, "source": "en", "target": "de"}', "Invalid request: q: Input should be a valid string"),
         (b'{"q": ["a", null], "source": "en", "target": "de"}', "Invalid request: q: Input should be a valid"),
-        (b'{"q": "\\ud800", "source": "en", "target": "de"}', "Invalid request: q: holds a lone surrogate"),
-        (b'{"q": "a", "source": "\\ud800", "target": "de"}', "Invalid request: source: holds a lone surrogate"),
+        (b'{"q": "\\ud800", "source": "en", "target": "de"}', "Invalid request: q: contains a lone surrogate"),
+        (b'{"q": "a", "source": "\\ud800", "target": "de"}', "Invalid request: source: contains a lone surrogate"),
         (b'{"q": "a", "source": "xx", "target": "de"}', "xx is not supported"),
         (b'{"q": "a", "source": "en", "target": "xx"}', "xx is not supported"),
         (b'{"q": "a", "source": "en", "target": "de", "format": "pdf"}', "Invalid request: format: Input should be"),
@@ -309,7 +309,7 @@ def test_a_request_that_takes_too_long_is_given_up() -> None:
         status, answer, headers = server.translate("slow")
         translator.door.set()
         assert status == 503
-        assert "longer than 0.2 seconds" in answer["error"]
+        assert "deadline of 0.2 seconds" in answer["error"]
         assert "retry-after" in {name.lower() for name in headers}
         assert server.translate("quick")[0] == 200
 
@@ -327,7 +327,7 @@ def test_keys_and_pace() -> None:
         assert server.ask("/metrics", headers=bearer)[0] == 200
         assert server.ask("/languages")[0] == server.ask("/health")[0] == server.ask("/")[0] == 200
         status, answer, headers = server.ask("/api/models", headers=bearer)
-        assert (status, answer) == (429, {"error": "Slowdown: 3 requests per minute are taken"})
+        assert (status, answer) == (429, {"error": "Slowdown: the limit is 3 requests per minute"})
         assert "retry-after" in {name.lower() for name in headers}
 
 
@@ -337,7 +337,7 @@ def test_too_many_connections_are_refused_politely() -> None:
         time.sleep(0.1)
         status, answer, headers = server.ask("/health")
         assert (status, headers["retry-after"]) == (503, "1")
-        assert "crowded" in answer["error"]
+        assert "too many connections" in answer["error"]
         for connection in idle:
             connection.close()
         time.sleep(0.1)

@@ -144,7 +144,7 @@ GOOD = picture()
         (bomb(101), "", 413, "claims to have more than 10,000 pixels"),
         (bomb(1, 2001), "", 413, "claims to be more than 2,000 pixels wide or high"),
         (bomb(2001, 2), "", 413, "claims to be more than 2,000 pixels wide or high"),
-        (bytes(20_001), "", 413, "at most 20,000 bytes"),
+        (bytes(20_001), "", 413, "the limit is 20,000 bytes"),
         (GOOD, "&ban=-1", 422, "ban.0"),
         (GOOD, "&ban=x", 422, "ban.0"),
         (GOOD, "&prefix=0", 422, "prefix: 0 at place 0"),
@@ -167,7 +167,7 @@ def test_forms_other_names_and_words_for_a_classifier_are_refused(server: Runnin
     assert "--data-binary" in answer["error"]
     assert send(server, "nobody", GOOD)[0] == 404
     assert server.ask("/api/look-image", GOOD)[0] == 422
-    assert send(server, "bam", GOOD, "&prefix=5")[1]["error"].startswith("a classifier says no words")
+    assert send(server, "bam", GOOD, "&prefix=5")[1]["error"].startswith("a classifier generates no text")
     # what curl calls anything that it sends
     form = {"Content-Type": "application/x-www-form-urlencoded"}
     assert send(server, "scenes", GOOD, **form)[0] == 200
@@ -245,7 +245,7 @@ def test_images_wait_their_turn_and_no_longer_than_they_may() -> None:
         translator.door.set()
         asking.join()
         assert status == 503
-        assert "longer than 0.3 seconds" in answer["error"]
+        assert "deadline of 0.3 seconds" in answer["error"]
 
 
 # --- beside translators, and without them -------------------------------------------------------------------------
@@ -286,5 +286,5 @@ def test_folders_are_read_by_what_they_hold(tmp_path: Path) -> None:
     with running_models(found) as server:
         told = server.ask("/api/models")[1]["models"][1]
         assert (told["accuracy"], told["bleu"], told["kind"]) == (0.75, None, "resnet")
-    with pytest.raises(ConfigError, match="two models are called 'same'"):
+    with pytest.raises(ConfigError, match="two models are named 'same'"):
         load_models([f"same={tmp_path / 'ears'}", f"same={tmp_path / 'scenes'}"])

@@ -11,7 +11,7 @@ from pydantic import ValidationError
 
 from regard.serve.connections import RESERVED_FILES, Connections, fit_connections
 from regard.serve.errors import ApiError
-from regard.serve.limits import Clients, Pace, shared
+from regard.serve.limits import Clients, RateLimit, shared
 from regard.serve.logs import OncePerMinute
 from regard.serve.settings import ServeSettings
 
@@ -45,14 +45,14 @@ def test_one_network_of_ipv6_is_one_client() -> None:
 
 
 def test_proxies_are_addresses() -> None:
-    with pytest.raises(ValidationError, match=r"'example\.org' is no address"):
+    with pytest.raises(ValidationError, match=r"'example\.org' is not an address"):
         ServeSettings(trusted_proxies=("example.org",))
 
 
 def test_calls_are_counted_by_the_hour_and_the_day(monkeypatch: pytest.MonkeyPatch) -> None:
     now = 0.0
     monkeypatch.setattr("regard.serve.limits.time.monotonic", lambda: now)
-    pace = Pace(minute=2, hour=3, day=4)
+    pace = RateLimit(minute=2, hour=3, day=4)
 
     def refused() -> tuple[str, int]:
         with pytest.raises(ApiError) as refusal:
@@ -61,16 +61,16 @@ def test_calls_are_counted_by_the_hour_and_the_day(monkeypatch: pytest.MonkeyPat
 
     pace.check("a")
     pace.check("a")
-    assert refused() == ("Slowdown: 2 requests per minute are taken", 31)
+    assert refused() == ("Slowdown: the limit is 2 requests per minute", 31)
     now = 60.0
     pace.check("a")
     message, wait = refused()
-    assert message == "Slowdown: 3 requests per hour are taken"
+    assert message == "Slowdown: the limit is 3 requests per hour"
     assert 0 < wait <= 1200
     now += wait
     pace.check("a")
     now += 1200
-    assert refused()[0] == "Slowdown: 4 requests per day are taken"
+    assert refused()[0] == "Slowdown: the limit is 4 requests per day"
     pace.check("b")
 
 
@@ -131,7 +131,7 @@ def test_the_same_thing_is_logged_once_a_minute(monkeypatch: pytest.MonkeyPatch)
     now = 61.0
     log("socket.accept() out of system resource\nsocket: x", OSError("Too many open files"))
     said = "socket.accept() out of system resource: Too many open files"
-    assert written == [said, "another", f"{said} (999 more in the meantime)"]
+    assert written == [said, "another", f"{said} (999 more suppressed)"]
 
 
 def test_faults_of_different_places_are_both_logged() -> None:

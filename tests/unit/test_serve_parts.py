@@ -13,7 +13,7 @@ from regard.serve.detection import detect
 from regard.serve.errors import ApiError
 from regard.serve.guard import Guard
 from regard.serve.languages import Languages, languages_of, name_of, parse_pair
-from regard.serve.limits import Gate, Keys, Pace
+from regard.serve.limits import Gate, Keys, RateLimit
 from regard.serve.metrics import Metrics
 from regard.serve.models import ServedModel, ServedModels, load_models
 from regard.serve.settings import ServeSettings
@@ -79,7 +79,7 @@ def test_the_first_model_of_a_pair_translates_it() -> None:
 
 def test_two_models_of_one_name_are_refused() -> None:
     same = ServedModel("a", object(), Languages("de", "en"))  # type: ignore[arg-type]
-    with pytest.raises(ConfigError, match="two models are called 'a'"):
+    with pytest.raises(ConfigError, match="two models are named 'a'"):
         ServedModels([same, same])
 
 
@@ -124,7 +124,7 @@ def test_keys_are_read_from_a_file_or_the_environment(tmp_path: Path, monkeypatc
     monkeypatch.setenv("REGARD_API_KEYS", "a, b,")
     assert read_keys(None) == ["a", "b"]
     file.write_text("# none\n")
-    with pytest.raises(ConfigError, match="holds no API key"):
+    with pytest.raises(ConfigError, match="contains no API key"):
         read_keys(file)
     file.write_bytes(b"first\n\xff\n")
     with pytest.raises(DataError, match=r"keys:2: .* is not UTF-8"):
@@ -134,7 +134,7 @@ def test_keys_are_read_from_a_file_or_the_environment(tmp_path: Path, monkeypatc
 def test_a_client_that_calls_too_often_is_told_when_to_come_back(monkeypatch: pytest.MonkeyPatch) -> None:
     now = 0.0
     monkeypatch.setattr("regard.serve.limits.time.monotonic", lambda: now)
-    pace = Pace(minute=2)
+    pace = RateLimit(minute=2)
     pace.check("a")
     pace.check("a")
     pace.check("b")
@@ -147,7 +147,7 @@ def test_a_client_that_calls_too_often_is_told_when_to_come_back(monkeypatch: py
 
 def test_the_pace_of_endless_clients_takes_bounded_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("regard.serve.limits._MOST_CLIENTS", 10)
-    pace = Pace(minute=5)
+    pace = RateLimit(minute=5)
     for number in range(100):
         pace.check(str(number))
     assert len(pace._clients) == 10
