@@ -1,8 +1,8 @@
 """Reading text line by line: strict UTF-8, bounded lines, plain or gzip.
 
-Gzip is known by its first two bytes, not by the name. Lines end at "\\n" alone; a "\\r" before it and a byte order mark
-at the start of the file are dropped. Every other fault is a DataError with file and line; a file that is no text at
-all is called by its kind.
+Gzip is detected by its magic bytes, not by the file name. Lines end at "\\n" only; a "\\r" before it and a byte order
+mark at the start of the file are dropped. Every other fault is a DataError with file and line. A binary file is
+named by its type.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ def decode_lines(stream: io.BufferedIOBase | BinaryIO, name: str) -> Iterator[st
 
 
 def open_unpacked(path: Path) -> io.BufferedIOBase:
-    """The file's bytes, decompressed if they are gzip."""
+    """Open a file for reading bytes; gzip is decompressed."""
     if path.is_dir():
         raise DataError(f"{path}: this is a directory. Name a file in it.")
     try:
@@ -81,7 +81,7 @@ def open_unpacked(path: Path) -> io.BufferedIOBase:
 
 
 class _Unpacked(gzip.GzipFile):
-    """A gzip stream that closes the file below it."""
+    """A gzip stream that closes its underlying file."""
 
     def __init__(self, plain: io.BufferedReader) -> None:
         super().__init__(fileobj=plain)

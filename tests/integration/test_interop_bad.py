@@ -91,7 +91,7 @@ def test_damaged_pieces_and_pickles_are_refused(
     (folder / "model.safetensors").write_bytes(b"cut")
     refused(folder, tmp_path / "out", "damaged", capsys)
     (folder / "source.spm").write_bytes(b"\xff\xff\xff")
-    refused(folder, tmp_path / "out", "source.spm: is no SentencePiece model", capsys)
+    refused(folder, tmp_path / "out", "source.spm: not a SentencePiece model", capsys)
     (folder / "vocab.json").write_text("{")
     refused(folder, tmp_path / "out", "vocab.json: is damaged", capsys)
     refused(folder, folder, "choose another --out", capsys)

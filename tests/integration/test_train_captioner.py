@@ -203,12 +203,12 @@ def test_the_commands_take_a_captioner(trained: Path, photos: Path, tmp_path: Pa
 @pytest.mark.parametrize(
     ("lines", "message"),
     [
-        ("0.png a red star\n", r"bad\.tsv:1: is not a file name, one tab and a caption"),
-        ("0.png\ta\tb\n", r"bad\.tsv:1: is not a file name"),
-        ("0.png\ta star\nnone.png\ta star\n", r"names 'none\.png', which is no file"),
+        ("0.png a red star\n", r"bad\.tsv:1: expected file name, tab, caption"),
+        ("0.png\ta\tb\n", r"bad\.tsv:1: expected file name"),
+        ("0.png\ta star\nnone.png\ta star\n", r"there is no file 'none\.png'"),
         ("0.png\t \n", "holds no captions"),
-        ("text.png\ta star\n", "is no PNG or JPEG image"),
-        ("grey.png\ta star\n", "is a grey image, and colour is needed"),
+        ("text.png\ta star\n", "is not a PNG or JPEG image"),
+        ("grey.png\ta star\n", "is a grey image, but colour is needed"),
     ],
 )
 def test_bad_data_is_one_line_and_leaves_nothing(lines: str, message: str, tmp_path: Path):
@@ -225,7 +225,7 @@ def test_bad_data_is_one_line_and_leaves_nothing(lines: str, message: str, tmp_p
 def test_names_of_data_that_mean_nothing_are_told(tmp_path: Path):
     for data, message in {
         "toy:scenes:fr": "scenes have captions in en and ko",
-        "toy:scenes:en:none": "'none' is no number of scenes",
+        "toy:scenes:en:none": "'none' is not a number of scenes",
         str(tmp_path / "nowhere"): "there is no such file or folder",
         str(tmp_path): r"train\.tsv: there is no such file",
     }.items():
@@ -238,7 +238,7 @@ def test_names_of_data_that_mean_nothing_are_told(tmp_path: Path):
 def test_images_that_do_not_fit_are_told(trained: Path, tmp_path: Path):
     captioner = regard.load(trained)
     for image in (np.zeros((8, 8), np.uint8), np.zeros((8, 8, 3)), np.zeros((0, 8, 3), np.uint8)):
-        with pytest.raises(DataError, match=r"this model needs bytes \(height, width, 3\)"):
+        with pytest.raises(DataError, match=r"this model needs uint8 \(height, width, 3\)"):
             captioner.caption(image)
     with pytest.raises(DataError, match=r'image\.convert\("RGB"\)'):
         captioner.caption(Image.new("L", (8, 8)))

@@ -359,7 +359,7 @@ def test_without_valid_a_share_is_held_out_and_said(tmp_path: Path, capsys: pyte
     ends = ("--updates", "2", "--set", "training.budget=none")
     assert started(tmp_path, *ends) == 0
     said = capsys.readouterr().err
-    assert "5 of the 150 pairs are held out to validate on, because --valid was not given" in said
+    assert "5 of the 150 pairs are held out for validation, because --valid was not given" in said
     assert "150 pairs are very few" not in said
     assert "145 pairs are very few" in said
     data = json.loads((tmp_path / "a model" / "metrics.json").read_text())["data"]

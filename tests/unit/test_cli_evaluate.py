@@ -95,7 +95,8 @@ def test_text_has_every_part(capsys, models, files):
     assert float(rows["this step"][2]) <= 1
     assert float(rows["shifted"][1]) <= 1
     assert err == (
-        "regard: warning: 1 of 4 test sentences occur in the training text, so the scores say less about new text.\n"
+        "regard: warning: 1 of 4 test sentences occur in the training text, "
+        "so the scores are optimistic for new text.\n"
     )
 
 

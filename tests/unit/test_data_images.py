@@ -67,8 +67,8 @@ def test_a_photo_is_turned_upright(tmp_path: Path) -> None:
 
 def test_a_grey_image_where_colour_is_needed(tmp_path: Path) -> None:
     grey = picture(tmp_path / "grey.png", mode="L")
-    refused(lambda: read_image(grey, 3), "grey.png: is a grey image, and colour is needed")
-    refused(lambda: read_image(picture(tmp_path / "c.png"), 1), "c.png: is a colour image, and grey is needed")
+    refused(lambda: read_image(grey, 3), "grey.png: is a grey image, but colour is needed")
+    refused(lambda: read_image(picture(tmp_path / "c.png"), 1), "c.png: is a colour image, but grey is needed")
     assert read_image(grey, 3, convert=True).shape == (5, 6, 3)
 
 
@@ -81,11 +81,11 @@ def test_files_that_are_no_image_or_damaged(tmp_path: Path) -> None:
     photo.write_bytes(photo.read_bytes()[:1500])
     refused(lambda: read_image(photo), "cut.jpg: is damaged")
     (tmp_path / "text.png").write_text("not an image")
-    refused(lambda: read_image(tmp_path / "text.png"), "text.png: is no PNG or JPEG image")
+    refused(lambda: read_image(tmp_path / "text.png"), "text.png: is not a PNG or JPEG image")
     (tmp_path / "empty.png").write_bytes(b"")
-    refused(lambda: read_image(tmp_path / "empty.png"), "empty.png: is no PNG or JPEG image")
+    refused(lambda: read_image(tmp_path / "empty.png"), "empty.png: is not a PNG or JPEG image")
     Image.new("RGB", (4, 4)).save(tmp_path / "named.png", "GIF")  # another format under the name
-    refused(lambda: read_image(tmp_path / "named.png"), "is no PNG or JPEG image")
+    refused(lambda: read_image(tmp_path / "named.png"), "is not a PNG or JPEG image")
 
 
 def bomb(path: Path, side: int) -> Path:
@@ -137,15 +137,15 @@ def test_mixed_sizes_mixed_colours_and_one_class(tmp_path: Path) -> None:
     refused(lambda: read_images(tmp_path, "train"), "2.png: is 5 x 6 pixels, grey", "images.channels")
     assert read_images(tmp_path, "train", channels=1).shape == (1, 5, 6)
     (tmp_path / "b" / "2.png").unlink()
-    refused(lambda: read_images(tmp_path, "train"), "all 1 images are of one class (a)", "add another class")
+    refused(lambda: read_images(tmp_path, "train"), "all 1 images are of one class (a)", "of another class")
 
 
 def test_folders_that_hold_nothing(tmp_path: Path) -> None:
-    refused(lambda: read_images(tmp_path, "train"), "holds neither IDX files nor a folder for each class")
+    refused(lambda: read_images(tmp_path, "train"), "holds neither IDX files nor class folders")
     (tmp_path / "a").mkdir()
     refused(lambda: read_images(tmp_path, "train"), "hold no PNG or JPEG images")
     refused(lambda: read_images(tmp_path / "none", "train"), "there is no such folder")
-    refused(lambda: read_images("toy:three-ears", "train"), "toy:three-ears: is no embedded set of images")
+    refused(lambda: read_images("toy:three-ears", "train"), "toy:three-ears: is not an embedded image set")
 
 
 def idx(path: Path, array: np.ndarray, claimed: tuple[int, ...] | None = None, packed: bool = False) -> None:
@@ -183,13 +183,13 @@ def test_bad_idx_files(tmp_path: Path) -> None:
     idx(labels, np.array([0, 1]))
     refused(lambda: read_images(tmp_path, "train", classes=("a",)), "has the class 1, but images.classes names only 1")
     idx(images, np.zeros((2, 3, 3)), claimed=(3, 3, 3))
-    refused(read, "says it has 27 bytes of data, and has only 18")
+    refused(read, "its header announces 27 bytes of data, but it has only 18")
     idx(images, np.zeros((2, 3, 3)), claimed=(1, 3, 3))
-    refused(read, "and has more")
+    refused(read, "but it has more")
     idx(images, np.zeros((2, 3, 3)), claimed=(2**32 - 1, 50_000, 50_000))
     refused(read, "GB of memory")
     images.write_bytes(b"hello")
-    refused(read, "is no IDX file of bytes with 3 dimensions")
+    refused(read, "is not an IDX file of bytes with 3 dimensions")
     images.write_bytes(gzip.compress(bytes((0, 0, 8, 3)) + b"\0\0\0\1" * 3 + b"\0")[:-9])
     refused(read, "is damaged or cut short")
 

@@ -15,7 +15,7 @@ from torch import Tensor
 from regard.cli import main
 from regard.config.settings import TextSettings
 from regard.data.text import aligner
-from regard.data.text.aligner import ANYWHERE, EMPTY, Hmm, align, align_text, expect, learn
+from regard.data.text.aligner import NULL_PROBABILITY, UNIFORM_JUMP, Hmm, align, align_text, expect, learn
 from regard.data.text.corpus import EncodedCorpus, EncodedSide, Ids, Pair
 from regard.data.text.sources import Tokenizers
 from regard.data.text.tokenizer import Tokenizer
@@ -38,8 +38,8 @@ def slow_jump(model: Hmm, origin: int, place: int, length: int) -> tuple[float, 
     assert model.jumps is not None
     middle = len(model.jumps) // 2
     weights = [float(model.jumps[middle + other - origin]) for other in range(length)]
-    knowing = (1 - ANYWHERE) * weights[place] / sum(weights)
-    return knowing + ANYWHERE / length, knowing
+    knowing = (1 - UNIFORM_JUMP) * weights[place] / sum(weights)
+    return knowing + UNIFORM_JUMP / length, knowing
 
 
 def slow_expectation(model: Hmm, first: list[int], second: list[int]) -> tuple[Tensor, Tensor, Tensor, float]:
@@ -52,7 +52,7 @@ def slow_expectation(model: Hmm, first: list[int], second: list[int]) -> tuple[T
         for step, (place, said) in enumerate(path):
             before = path[step - 1][0] if step else None
             if said:
-                probability *= (1 - EMPTY) * float(model.table[first[place], second[step]])
+                probability *= (1 - NULL_PROBABILITY) * float(model.table[first[place], second[step]])
                 if before is None:
                     probability *= 1 / length
                 else:
@@ -60,7 +60,7 @@ def slow_expectation(model: Hmm, first: list[int], second: list[int]) -> tuple[T
                     probability *= jump
                     knowing.append((before, place, by_distance / jump))
             else:
-                probability *= EMPTY * float(model.table[-1, second[step]])
+                probability *= NULL_PROBABILITY * float(model.table[-1, second[step]])
                 probability *= 1 / length if before is None else float(before == place)
         total += probability
         for step, (place, said) in enumerate(path):
@@ -78,7 +78,7 @@ def test_expectation_is_that_over_all_paths() -> None:
     found = expect(model, torch.tensor([FIRST]), torch.tensor([SECOND]), torch.ones(1, 4, dtype=torch.bool))
     links, nothing, jumps, likelihood = slow_expectation(model, FIRST, SECOND)
     torch.testing.assert_close(found.links[0], links)
-    torch.testing.assert_close(found.nothing[0], nothing)
+    torch.testing.assert_close(found.null[0], nothing)
     torch.testing.assert_close(found.jumps, jumps)
     assert found.log_likelihood == pytest.approx(likelihood)
 
@@ -91,7 +91,7 @@ def test_padding_changes_nothing() -> None:
     one, other = slow_expectation(model, FIRST, SECOND), slow_expectation(model, FIRST, short)
     torch.testing.assert_close(found.links[1, :2], other[0])
     assert not found.links[1, 2:].any()
-    torch.testing.assert_close(found.nothing[1], torch.cat([other[1], torch.zeros(2).double()]))
+    torch.testing.assert_close(found.null[1], torch.cat([other[1], torch.zeros(2).double()]))
     torch.testing.assert_close(found.jumps, one[2] + other[2])
     assert found.log_likelihood == pytest.approx(one[3] + other[3])
 
@@ -101,7 +101,7 @@ def test_model_1_is_a_model_whose_jumps_are_all_alike() -> None:
     given = torch.tensor([FIRST]), torch.tensor([SECOND]), torch.ones(1, 4, dtype=torch.bool)
     one, other = expect(Hmm(table), *given), expect(Hmm(table, torch.ones(9, dtype=torch.float64)), *given)
     torch.testing.assert_close(one.links, other.links)
-    torch.testing.assert_close(one.nothing, other.nothing)
+    torch.testing.assert_close(one.null, other.null)
     assert one.log_likelihood == pytest.approx(other.log_likelihood)
 
 
@@ -115,8 +115,8 @@ def test_model_1_learns_the_table_of_a_slow_loop() -> None:
         for source, target in pairs:
             share = dict.fromkeys((*source[:-1], nothing), 0.0)
             for e in source[:-1]:
-                share[e] += (1 - EMPTY) / len(source[:-1])
-            share[nothing] = EMPTY
+                share[e] += (1 - NULL_PROBABILITY) / len(source[:-1])
+            share[nothing] = NULL_PROBABILITY
             for f in target[:-1]:
                 total = sum(share[e] * table[e, f] for e in share)
                 for e in share:
@@ -190,8 +190,8 @@ def test_how_pairs_are_put_together_changes_nothing(
 ) -> None:
     sizes = tokenizers.source.size, tokenizers.target.size
     whole = align(corpus.source, corpus.target, *sizes)
-    monkeypatch.setattr(aligner, "CELLS", 2000)
-    monkeypatch.setattr(aligner, "HELD", 5000)
+    monkeypatch.setattr(aligner, "MAX_BATCH_CELLS", 2000)
+    monkeypatch.setattr(aligner, "MAX_HELD", 5000)
     assert (align(corpus.source, corpus.target, *sizes) == whole).mean() > 0.999  # sums in another order
 
 
@@ -220,7 +220,7 @@ def test_more_pairs_than_are_learned_from_are_still_aligned(
 
 
 def test_vocabularies_that_are_too_large_are_refused(corpus: EncodedCorpus) -> None:
-    with pytest.raises(ConfigError, match=r"20,000 and 30,000 pieces are too many to align words.*vocabulary_size"):
+    with pytest.raises(ConfigError, match=r"20,000 and 30,000 pieces are too large to align words.*vocabulary_size"):
         align(corpus.source, corpus.target, 20_000, 30_000)
 
 

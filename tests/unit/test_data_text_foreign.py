@@ -239,13 +239,13 @@ def test_what_is_no_tokenizer_is_one_line(tmp_path: Path) -> None:
     denormalised = ModelProto.FromString(model)
     denormalised.denormalizer_spec.precompiled_charsmap = denormalised.normalizer_spec.precompiled_charsmap
     files = {
-        "denormalised.model": (denormalised.SerializeToString(), "has rules for detokenising"),
-        "bytes.model": (model.replace("▁".encode(), b"\xff\xff\xff"), "is no SentencePiece model, or a damaged one"),
-        "cut.model": (model[: len(model) // 2], "is no SentencePiece model, or a damaged one"),
-        "text.model": (b"The quick brown fox\n" * 10, "is no SentencePiece model"),
-        "empty.model": (b"", "holds no pieces"),
-        "broken.json": (b'{"model": ', "is no tokenizer that Regard can read"),
-        "other.json": (b'{"a": 1}', "is no tokenizer that Regard can read"),
+        "denormalised.model": (denormalised.SerializeToString(), "has denormalisation rules"),
+        "bytes.model": (model.replace("▁".encode(), b"\xff\xff\xff"), "not a SentencePiece model, or damaged"),
+        "cut.model": (model[: len(model) // 2], "not a SentencePiece model, or damaged"),
+        "text.model": (b"The quick brown fox\n" * 10, "not a SentencePiece model"),
+        "empty.model": (b"", "it has no pieces"),
+        "broken.json": (b'{"model": ', "not a supported tokenizer"),
+        "other.json": (b'{"a": 1}', "not a supported tokenizer"),
     }
     for name, (content, reason) in files.items():
         (tmp_path / name).write_bytes(content)

@@ -36,7 +36,7 @@ def test_white_space_is_normalised_case_is_not_and_blank_lines_do_not_count() ->
     report = overlap_with_fingerprint(TEST, fingerprint(TRAIN))
     assert report == OverlapReport(test_sentences=5, in_training=3)
     assert report.warning() == (
-        "3 of 5 test sentences occur in the training text, so the scores say less about new text."
+        "3 of 5 test sentences occur in the training text, so the scores are optimistic for new text."
     )
     assert report.to_dict() == {"test_sentences": 5, "in_training": 3}
     assert overlap_with_fingerprint(["new"], fingerprint(TRAIN)).warning() is None

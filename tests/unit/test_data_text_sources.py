@@ -31,7 +31,7 @@ def test_embedded_corpora_by_name() -> None:
     assert len(list(text.pairs())) == 7
     assert list(text.pairs()) == list(open_text("toy:reverse:7", "train").pairs())
     assert list(text.pairs()) != list(open_text("toy:reverse:7", "valid").pairs())
-    with pytest.raises(DataError, match="'x' is no number of pairs: write it as toy:NAME"):
+    with pytest.raises(DataError, match="'x' is not a number of pairs: write it as toy:NAME"):
         open_text("toy:reverse:syllables:x", "train")
     with pytest.raises(DataError, match="did you mean 'reverse'"):
         open_text("toy:revers", "train")
@@ -39,7 +39,7 @@ def test_embedded_corpora_by_name() -> None:
 
 def test_what_is_no_pair_is_shown() -> None:
     for wrong in ("abc", ("a",), ("a", 1), ("a", "b", "c")):
-        with pytest.raises(DataError, match=r"is no sentence pair: give \(source, target\) tuples"):
+        with pytest.raises(DataError, match=r"is not a sentence pair: give \(source, target\) tuples"):
             list(open_text([wrong], "train").pairs())  # type: ignore[list-item]  # that is the point
 
 

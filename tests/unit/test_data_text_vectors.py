@@ -57,7 +57,7 @@ def test_written_vectors_are_read_back(tmp_path: Path) -> None:
         ("9 300\nthe 1 2 3\n", r"v\.txt:1: a vector of 300 numbers"),
         ("the 1 two 3\n", r"v\.txt:1: not numbers"),
         ("the 1 nan 3\n", r"v\.txt:1: a number is infinite"),
-        ("2 3\nthe 1 2 3\n", "1 vectors where 2 must be"),
+        ("2 3\nthe 1 2 3\n", "1 vectors, expected 2"),
         ("", "0 vectors"),
     ],
 )

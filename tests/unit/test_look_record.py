@@ -153,7 +153,7 @@ def test_a_prefix_is_text_or_pieces_and_may_end_the_translation(bahdanau: Transl
     assert ended.target.text == "a green tree"
     assert ended.finished
     for wrong in ([PAD], [EOS, 5], [bahdanau.target_tokenizer.size], [-1], [2]):
-        with pytest.raises(ConfigError, match="no piece that a line can hold"):
+        with pytest.raises(ConfigError, match="is not allowed there"):
             bahdanau.look(SENTENCE, prefix=wrong)
 
 

@@ -21,11 +21,11 @@ class Place(NamedTuple):
     """One batch of an epoch."""
 
     indices: npt.NDArray[np.int64]
-    seed: tuple[int, ...]  # what its flips and shifts follow from
+    seed: tuple[int, ...]  # seed of its augmentation
 
 
 class ImageBatchPlan:
-    """Which images are learned together, epoch by epoch; batches differ by one image at most."""
+    """The batches of each epoch; their sizes differ by at most one image."""
 
     def __init__(self, images: ImageSet, settings: ImageTrainingSettings, *, shuffle: bool = True) -> None:
         self.images = images
@@ -37,13 +37,13 @@ class ImageBatchPlan:
         order = np.arange(len(self.images))
         if self.shuffle:
             order = np.random.Generator(np.random.PCG64([self.settings.seed, number])).permutation(order)
-        # Even parts: a batch of one image would be a mean and variance of nothing to batch normalisation.
+        # Equal sizes: batch normalisation needs more than one image for its variance.
         count = max(1, -(-len(order) // self.settings.batch_images))
         parts = np.array_split(order, count)
         return [Place(part, (self.settings.seed, number, place)) for place, part in enumerate(parts)]
 
     def batch(self, item: Place) -> Batch:
-        """The images of a batch, moved and mirrored where they are learned from."""
+        """The tensors of a batch, augmented during training."""
         images = torch.from_numpy(self.images.images[item.indices])
         if self.shuffle:
             images = augment(images, self.settings, np.random.Generator(np.random.PCG64(item.seed)))
@@ -53,7 +53,7 @@ class ImageBatchPlan:
 
 
 def augment(images: Tensor, settings: ImageTrainingSettings, generator: np.random.Generator) -> Tensor:
-    """Images (B, C, H, W) of which half are mirrored and all are moved, black where they have left the frame."""
+    """Random horizontal flips and shifts of images (B, C, H, W); shifted edges are filled with black."""
     if settings.flip:
         mirrored = torch.from_numpy(generator.random(len(images)) < 0.5)
         images = torch.where(mirrored[:, None, None, None], images.flip(3), images)
@@ -69,7 +69,7 @@ def augment(images: Tensor, settings: ImageTrainingSettings, generator: np.rando
 
 
 def channel_statistics(images: ImageSet) -> tuple[Tensor, Tensor]:
-    """Mean and deviation (C, 1, 1) of the bytes of each channel; a channel without any change keeps its scale."""
+    """Mean and standard deviation (C, 1, 1) of each channel; the deviation of a constant channel is 1."""
     pixels = images.images[:: max(1, len(images) // 10_000)]
     mean = pixels.mean((0, 2, 3), dtype=np.float64)
     deviation = pixels.std((0, 2, 3), dtype=np.float64)
@@ -79,7 +79,7 @@ def channel_statistics(images: ImageSet) -> tuple[Tensor, Tensor]:
 
 
 class CaptionBatchPlan:
-    """Captions in a random order, cut into batches; they are short, so that padding costs little."""
+    """Captions in random order, cut into batches; captions are short, so padding costs little."""
 
     def __init__(
         self, corpus: CaptionCorpus, tokenizer: Tokenizer, batch_images: int, seed: int, shuffle: bool = True
@@ -91,7 +91,7 @@ class CaptionBatchPlan:
         self.shuffle = shuffle
 
     def epoch(self, number: int) -> list[npt.NDArray[np.int64]]:
-        """The captions of each batch."""
+        """The caption indices of each batch."""
         order = np.arange(len(self.ids))
         if self.shuffle:
             order = np.random.default_rng([self.seed, number]).permutation(order)

@@ -1,14 +1,13 @@
-"""Labelled images, read strictly: IDX files, folders of pictures by class, or the embedded set.
+"""Labelled images, read strictly: IDX files, folders of images by class, or the embedded set.
 
-What a user may name:
+Accepted names:
 
     fashion-mnist/            train-images-idx3-ubyte, train-labels-idx1-ubyte and t10k-…, also .gz (MNIST's names)
-    flowers/                  train/CLASS/*.png, and valid/ and test/ alike; or CLASS/*.png without splits
+    flowers/                  train/CLASS/*.png, likewise valid/ and test/; or CLASS/*.png without splits
     toy:two-ears[:COUNT]      the embedded set
 
-PNG and JPEG. A picture's size is read from its first bytes and checked before anything is decoded, so that a small file
-which claims to be huge costs nothing. All images of a set must have one size and be all grey or all colour, unless the
-recipe says which size and channels to bring them to.
+Files are PNG or JPEG. The size in the header is checked before decoding, which stops decompression bombs. All images of
+a set must have the same size and the same channels, unless the recipe sets images.size and images.channels.
 """
 
 from __future__ import annotations
@@ -32,9 +31,9 @@ from regard.storage.reading import check_regular, open_regular
 
 Split = Literal["train", "valid", "test"]
 SPLITS: tuple[Split, ...] = ("train", "valid", "test")
-MAX_PIXELS = 50_000_000  # of one picture: 7,000 x 7,000, beyond any camera that a small network is for
-MAX_SIDE = 65_535  # of its width or height: JPEG's own bound; decoders keep a pointer for each row
-MAX_BYTES = 8 << 30  # of a whole set in memory
+MAX_PIXELS = 50_000_000  # of one image: 7,000 x 7,000
+MAX_SIDE = 65_535  # width or height: JPEG's own limit; decoders keep a pointer for each row
+MAX_BYTES = 8 << 30  # of a set in memory
 IDX_NAMES: dict[Split, str] = {"train": "train", "valid": "valid", "test": "t10k"}  # the third is MNIST's name
 SUFFIXES = (".png", ".jpg", ".jpeg")
 COLOURS = {1: "grey", 3: "colour"}
@@ -58,7 +57,7 @@ class ImageSet:
         return channels, height, width
 
     def select(self, chosen: npt.NDArray[np.int64]) -> ImageSet:
-        """Those images alone."""
+        """The subset with the indices `chosen`."""
         return ImageSet(self.images[chosen], self.labels[chosen], self.classes)
 
 
@@ -68,20 +67,20 @@ def describe(shape: Sequence[int]) -> str:
     return f"{height} x {width} pixels, {COLOURS.get(channels, f'{channels} channels')}"
 
 
-class TooManyPixels(DataError):  # noqa: N818  (it reads as what it is)
-    """A picture that claims to be larger than it may be."""
+class TooManyPixels(DataError):  # noqa: N818  (the name says it)
+    """An image whose header claims more pixels than allowed."""
 
 
-# --- one picture --------------------------------------------------------------------------------------------------
+# --- one image ----------------------------------------------------------------------------------------------------
 
 
 def read_image(
     path: str | Path, channels: int | None = None, size: int | None = None, *, convert: bool = False
 ) -> Pixels:
-    """The bytes of a PNG or JPEG file; transparency is laid on white, palettes become colours.
+    """The pixels of a PNG or JPEG file; transparency is composited on white, palettes become RGB.
 
-    `channels` (1 or 3) refuses a grey image where colour is wanted and the reverse, unless it may `convert`. `size`
-    stretches it to size x size.
+    An image with other than `channels` (1 or 3) channels raises, or is converted with `convert`. `size` resizes it to
+    size x size.
     """
     with open_regular(Path(path), DataError) as file:
         return decode_image(file, str(path), channels, size, convert=convert)
@@ -97,13 +96,13 @@ def decode_image(
     most: int = MAX_PIXELS,
     most_side: int = MAX_SIDE,
 ) -> Pixels:
-    """The same of an open file, which errors call by its name.
+    """The pixels of an open file; `name` is for errors.
 
-    More than `most` pixels, or than `most_side` in a row or a column, are refused undecoded.
+    An image with more than `most` pixels, or a side longer than `most_side`, raises before decoding.
     """
     try:
         with warnings.catch_warnings():
-            # A warning of Pillow's is a doubt about the file: it counts as an error, for one image or a million.
+            # A warning of Pillow means a suspicious file: treat it as an error.
             warnings.filterwarnings("error", module=r"PIL\.")
             with Image.open(file, formats=("PNG", "JPEG")) as opened:
                 _check_claim(opened.size, name, most, most_side)
@@ -111,18 +110,18 @@ def decode_image(
     except DataError:
         raise
     except UnidentifiedImageError:
-        raise DataError(f"{name}: is no PNG or JPEG image: take it out, or save it again as one.") from None
+        raise DataError(f"{name}: is not a PNG or JPEG image: remove it or convert it.") from None
     except (Image.DecompressionBombWarning, Image.DecompressionBombError):
         raise TooManyPixels(f"{name}: claims to have more than {most:,} pixels: make it smaller.") from None
-    except Exception as error:  # the decoders raise whatever a damaged file leads them to
+    except Exception as error:  # a damaged file can make the decoders raise any exception
         if isinstance(error, OSError) and error.errno is not None:
             raise  # the file itself cannot be read
         reason = " ".join(str(error).split())[:100]
-        raise DataError(f"{name}: is damaged ({reason}): take it out, or save it again.") from None
+        raise DataError(f"{name}: is damaged ({reason}): remove it or save it again.") from None
 
 
 def _check_claim(size: tuple[int, int], name: str, most: int, most_side: int) -> None:
-    """Refuse an image by the size that its first bytes claim; a pixel takes at most 4 bytes when it is decoded."""
+    """Raise if the size in the header is too large; a decoded pixel takes at most 4 bytes."""
     if size[0] * size[1] > most:
         raise Image.DecompressionBombError
     if max(size) > most_side:
@@ -134,10 +133,7 @@ def _decode(opened: Image.Image, name: str, channels: int | None, size: int | No
     found = 1 if picture.mode == "L" else 3
     if channels is not None and found != channels:
         if not convert:
-            raise DataError(
-                f"{name}: is a {COLOURS[found]} image, and {COLOURS[channels]} is needed: "
-                f"convert it, or choose a set that is all {COLOURS[channels]}."
-            )
+            raise DataError(f"{name}: is a {COLOURS[found]} image, but {COLOURS[channels]} is needed: convert it.")
         picture = picture.convert("L" if channels == 1 else "RGB")
     if size is not None and picture.size != (size, size):
         picture = picture.resize((size, size), Image.Resampling.BILINEAR)
@@ -145,9 +141,9 @@ def _decode(opened: Image.Image, name: str, channels: int | None, size: int | No
 
 
 def _plain(picture: Image.Image) -> Image.Image:
-    """Grey (L) or colour (RGB), as the picture itself is, upright, without transparency."""
+    """Convert to grey (L) or RGB, apply the EXIF orientation and flatten transparency."""
     picture = ImageOps.exif_transpose(picture)
-    if picture.mode.startswith("I"):  # 16 bits a pixel, which Pillow would cut rather than scale
+    if picture.mode.startswith("I"):  # 16 bits per pixel: Pillow would clip instead of scaling
         values = np.asarray(picture).clip(0, 65535).astype(np.uint32)
         return Image.fromarray(((values + 128) // 257).astype(np.uint8))  # rounded
     mode = "L" if picture.mode in ("1", "L", "LA") else "RGB"
@@ -168,7 +164,7 @@ def read_images(
     size: int | None = None,
     classes: Sequence[str] = (),
 ) -> ImageSet | None:
-    """One split of what a user names, or None where it has no such split."""
+    """One split of the images that a user names, or None without such a split."""
     if str(data).startswith("toy:"):
         from regard.data.toy.two_ears import embedded
 
@@ -183,19 +179,19 @@ def read_images(
 
 
 def check_set(images: ImageSet, where: str | Path) -> ImageSet:
-    """The set, if something can be learned from it."""
+    """The set itself; raises if it is empty or has only one class."""
     if not len(images):
         raise DataError(f"{where}: holds no images: give some.")
     seen = np.unique(images.labels)
     if len(seen) < 2:
         raise DataError(
-            f"{where}: all {len(images):,} images are of one class ({images.classes[int(seen[0])]}), so there is "
-            "nothing to tell apart: add another class."
+            f"{where}: all {len(images):,} images are of one class ({images.classes[int(seen[0])]}): "
+            "add images of another class."
         )
     return images
 
 
-# IDX, the format of MNIST: two zero bytes, the type of the numbers, how many dimensions, then each as 4 bytes.
+# IDX, the format of MNIST: two zero bytes, the data type, the number of dimensions, each dimension in 4 bytes, data.
 
 
 def _idx_file(folder: Path, split: Split, what: str) -> Path | None:
@@ -219,19 +215,21 @@ def _read_idx(folder: Path, split: Split, classes: Sequence[str]) -> ImageSet | 
     names = tuple(classes) or tuple(str(number) for number in range(highest + 1))
     if highest >= len(names):
         raise DataError(
-            f"{label_path}: has the class {highest}, but images.classes names only {len(names)}: name the others too."
+            f"{label_path}: has the class {highest}, but images.classes names only {len(names)}: name all classes."
         )
     return check_set(ImageSet(images[:, None], labels, names), path)
 
 
 def read_idx(path: Path, dimensions: int) -> npt.NDArray[np.uint8]:
-    """An IDX file of bytes with so many dimensions, plain or gzip."""
+    """Read an IDX file of bytes with `dimensions` dimensions, plain or gzip."""
     try:
         check_regular(path, DataError)
         with open_unpacked(path) as file:
             header = file.read(4 + 4 * dimensions)
             if len(header) < 4 + 4 * dimensions or header[:4] != bytes((0, 0, 8, dimensions)):
-                raise DataError(f"{path}: is no IDX file of bytes with {dimensions} dimensions: give MNIST's format.")
+                raise DataError(
+                    f"{path}: is not an IDX file of bytes with {dimensions} dimensions: use MNIST's format."
+                )
             shape = [int.from_bytes(header[start : start + 4]) for start in range(4, len(header), 4)]
             expected = math.prod(shape)
             _check_bytes(expected, path)
@@ -240,12 +238,12 @@ def read_idx(path: Path, dimensions: int) -> npt.NDArray[np.uint8]:
         raise DataError(f"{path}: is damaged or cut short ({error}): get it again.") from None
     if len(content) != expected:
         amount = "more" if len(content) > expected else f"only {len(content):,}"
-        raise DataError(f"{path}: says it has {expected:,} bytes of data, and has {amount}: get it again.")
+        raise DataError(f"{path}: its header announces {expected:,} bytes of data, but it has {amount}: get it again.")
     return np.frombuffer(content, np.uint8).reshape(shape)
 
 
 def _at_most(file: io.BufferedIOBase, count: int) -> bytes:
-    """So many bytes or all there are; a file that claims more than it has costs no memory."""
+    """Read up to `count` bytes in parts, so that a false header allocates no memory."""
     parts: list[bytes] = []
     while count > 0 and (part := file.read(min(count, 1 << 20))):
         parts.append(part)
@@ -258,7 +256,7 @@ def _check_bytes(count: int, where: Path) -> None:
         raise DataError(f"{where}: would take {count / 2**30:,.0f} GB of memory: give fewer or smaller images.")
 
 
-# Folders: one for each class.
+# One folder for each class.
 
 
 def _read_folder(folder: Path, split: Split, channels: int | None, size: int | None) -> ImageSet | None:
@@ -272,9 +270,9 @@ def _read_folder(folder: Path, split: Split, channels: int | None, size: int | N
         return None
     unknown = sorted(set(_class_names(where)) - set(names))
     if unknown:
-        raise DataError(f"{where / unknown[0]}: this class is not in {folder / 'train'}: add it there, or take it out.")
+        raise DataError(f"{where / unknown[0]}: this class is not in {folder / 'train'}: add it there or remove it.")
     if not names:
-        raise DataError(f"{folder}: holds neither IDX files nor a folder for each class: see `regard train --help`.")
+        raise DataError(f"{folder}: holds neither IDX files nor class folders: see `regard train --help`.")
     found = [(path, label) for label, name in enumerate(names) for path in _pictures(where / name)]
     if not found:
         raise DataError(f"{where}: its folders hold no PNG or JPEG images: add some.")
@@ -303,8 +301,8 @@ def _read_pictures(
         if image.shape != first.shape:
             remedy = "images.size" if image.shape[1:] != first.shape[1:] else "images.channels"
             raise DataError(
-                f"{path}: is {describe(image.shape)}, while {first_path} is {describe(first.shape)}: make them alike, "
-                f"or set {remedy} in the recipe to bring all to one."
+                f"{path}: is {describe(image.shape)}, while {first_path} is {describe(first.shape)}: resize or "
+                f"convert them, or set {remedy} in the recipe."
             )
         images[row] = image.numpy()
     return ImageSet(images, np.array([label for _, label in found], np.int64), names)

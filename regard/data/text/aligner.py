@@ -1,16 +1,16 @@
-"""Which source piece each target piece comes from, found in the text alone: the hidden Markov model of words.
+"""Unsupervised alignment of source and target pieces: the HMM word alignment model.
 
-Vogel et al. 1996, with the empty word of Och and Ney 2003. For a source e of S pieces and a target f,
+Vogel et al. 1996, with the NULL word of Och and Ney 2003. For a source e of S pieces and a target f,
 
     p(f, a | e) = Πⱼ p(aⱼ | aⱼ₋₁, S) · t(fⱼ | e at aⱼ)
 
-where a jump from i to k has the probability c(k - i) / Σₘ c(m - i), mixed with a few that go anywhere alike. A target
-piece comes from nothing with probability EMPTY, and the next one jumps from where the last real one stood. t and c are
-learned by expectation and maximisation; in the first rounds all jumps are alike, which is IBM model 1 (Brown et al.
-1993), whose t alone serves for `regard.decoding.shortlist`. The table of t is dense, V_source · V_target numbers:
-for vocabularies of pieces (8,000 and 8,000: 256 MB), not for those of words.
+where a jump from i to k has the probability c(k - i) / Σₘ c(m - i), interpolated with a uniform distribution. A target
+piece aligns to NULL with probability NULL_PROBABILITY; the next jump starts at the last aligned position. EM estimates
+t and c. The first rounds use uniform jumps: IBM model 1 (Brown et al. 1993). Its t is also the lexical table of
+`regard.decoding.shortlist`. The table of t is dense, V_source · V_target numbers (8,000 x 8,000: 256 MB): suited to
+subword vocabularies, too large for word vocabularies.
 
-A pair is aligned by two models, one of each direction; a link is what both believe (Liang et al. 2006).
+Each direction has its own model. A link needs a high product of both posteriors (Liang et al. 2006).
 """
 
 from __future__ import annotations
@@ -30,18 +30,18 @@ from regard.data.text.tokenizer import Tokenizer
 from regard.errors import ConfigError
 from regard.models.contract import NOWHERE
 
-EMPTY = 0.2  # of the target pieces come from nothing
-ANYWHERE = 0.1  # of the jumps know no distance
-LEAST = 1e-9  # a probability that no piece falls below
+NULL_PROBABILITY = 0.2  # prior probability of aligning to NULL
+UNIFORM_JUMP = 0.1  # weight of the uniform jump distribution
+LEAST = 1e-9  # floor of t
 RARE_JUMP = 1e-6
-BELIEVED = 0.04  # the least product of both directions' probabilities of a link
+MIN_AGREEMENT = 0.04  # minimum product of both directions' posteriors for a link
 MODEL_1_ROUNDS = 4
 ROUNDS = 4
-MOST_PAIRS = 100_000  # that are learned from; the others are aligned by what was learned
-MOST_TABLE = 2**28  # numbers in a table: a gigabyte, twice
-CELLS = 400_000  # source · target places of the pairs that are aligned together
-HELD = 40_000_000  # probabilities held at once: 160 MB
-PIECES = 8000  # of each language, for text that has none yet
+MOST_PAIRS = 100_000  # training sample; further pairs are only aligned
+MOST_TABLE = 2**28  # entries of one table: 1 GB for each direction
+MAX_BATCH_CELLS = 400_000  # source · target positions in a batch
+MAX_HELD = 40_000_000  # posteriors in memory at once: 160 MB
+PIECES = 8000  # default vocabulary size of each language
 MOST_PIECES = 500
 
 Indices = npt.NDArray[np.int64]
@@ -56,10 +56,10 @@ def align_text(
     pieces: int = PIECES,
     on_progress: Report = lambda share: None,
 ) -> list[Links]:
-    """The word links (source word, target word) of each pair, words being white-space tokens and counted from 0.
+    """The word links (source word, target word) of each pair; words are white-space tokens, numbered from 0.
 
-    `train` is more text to learn from. `pieces` of each language are learned; words are linked if pieces of them are.
-    A pair with a blank side, or with more than MOST_PIECES pieces on one, has no links.
+    `train` is additional training text. `pieces` is the vocabulary size of each language. Two words are linked if any
+    of their pieces are. A pair with a blank side, or with more than MOST_PIECES pieces on one side, has no links.
     """
     asked = list(pairs)
     text = [*asked, *train]
@@ -97,15 +97,14 @@ def align(
     target_size: int,
     on_progress: Report = lambda share: None,
 ) -> npt.NDArray[np.int32]:
-    """For each target token of a corpus the source position that it comes from, or NOWHERE if none is believed.
+    """The source position aligned to each target token of a corpus, or NOWHERE.
 
-    Positions count from 0 in the pair's own source. The tokens that end sentences have none. `on_progress` hears what
-    share of the work is done.
+    Positions count from 0 within each sentence. EOS is never aligned. `on_progress` receives the completed fraction.
     """
     check_sizes(source_size, target_size, "to align words")
     count = len(source.lengths)
     sample = np.arange(count) if count <= MOST_PAIRS else np.linspace(0, count - 1, MOST_PAIRS).astype(np.int64)
-    passes = 2 * (MODEL_1_ROUNDS + ROUNDS) * len(sample) + 2 * count  # pairs looked at
+    passes = 2 * (MODEL_1_ROUNDS + ROUNDS) * len(sample) + 2 * count  # pairs to process in total
     done = 0
 
     def note(pairs: int) -> None:
@@ -121,16 +120,16 @@ def align(
     while end < count:
         start = end
         before = int(cells[start - 1]) if start else 0
-        end = max(start + 1, int(np.searchsorted(cells, before + HELD, side="right")))
+        end = max(start + 1, int(np.searchsorted(cells, before + MAX_HELD, side="right")))
         chosen = np.arange(start, end)
         there = dict(_probabilities(forward, source, target, chosen))
         note(len(chosen))
         for index, back in _probabilities(backward, target, source, chosen):
-            if index not in there:  # a source without pieces
+            if index not in there:  # an empty source
                 continue
             agreed = there[index] * back.T  # (T, S)
             best = agreed.argmax(1)
-            believed = np.take_along_axis(agreed, best[:, None], 1)[:, 0] >= BELIEVED
+            believed = np.take_along_axis(agreed, best[:, None], 1)[:, 0] >= MIN_AGREEMENT
             place = int(target.offsets[index])
             guide[place : place + len(best)] = np.where(believed, best, NOWHERE)
         note(len(chosen))
@@ -138,52 +137,52 @@ def align(
 
 
 def check_sizes(source_size: int, target_size: int, purpose: str) -> None:
-    """Refuse vocabularies whose table would not fit."""
+    """Raise if the table of two vocabularies would exceed MOST_TABLE."""
     if source_size * target_size > MOST_TABLE:
         raise ConfigError(
-            f"vocabularies of {source_size:,} and {target_size:,} pieces are too many {purpose}, which needs "
-            f"{MOST_TABLE:,} pairs of them at most: train with a smaller text.vocabulary_size."
+            f"vocabularies of {source_size:,} and {target_size:,} pieces are too large {purpose}: the table is limited "
+            f"to {MOST_TABLE:,} piece pairs. Train with a smaller text.vocabulary_size."
         )
 
 
 @dataclass(frozen=True)
 class Hmm:
-    """A model of one direction, from the pieces of one side to those of the other."""
+    """The alignment model of one direction."""
 
-    table: Tensor  # (V_first + 1, V_second): t(second | first), and in the last row t(second | nothing)
-    jumps: Tensor | None = None  # (2 · reach + 1,): c(-reach) … c(reach); None: all alike, IBM model 1
+    table: Tensor  # (V_first + 1, V_second): t(second | first); the last row is t(second | NULL)
+    jumps: Tensor | None = None  # (2 · reach + 1,): c(-reach) … c(reach); None: uniform, IBM model 1
 
     def jump(self, length: int) -> Tensor:
-        """Probabilities (length, length) of a jump from a row's place to a column's, without those that go anywhere."""
+        """Jump probabilities (length, length) from row to column, without the uniform part."""
         assert self.jumps is not None
         weights = self.jumps[_distances(length) + len(self.jumps) // 2]
-        return weights / weights.sum(1, keepdim=True) * (1 - ANYWHERE)
+        return weights / weights.sum(1, keepdim=True) * (1 - UNIFORM_JUMP)
 
 
 @dataclass(frozen=True)
 class Expected:
-    """What a model expects of some pairs whose first sides are of one length S; T is the longest second side."""
+    """Posteriors and expected counts of a batch; all first sides have length S, the longest second side has T."""
 
-    links: Tensor  # (B, T, S) probability of each link
-    nothing: Tensor  # (B, T) of coming from nothing
-    jumps: Tensor | None  # (S, S) how many jumps went from a row's place to a column's
+    links: Tensor  # (B, T, S) posterior of each link
+    null: Tensor  # (B, T) posterior of NULL
+    jumps: Tensor | None  # (S, S) expected number of jumps from row to column
     log_likelihood: float
 
 
 def expect(model: Hmm, first: Tensor, second: Tensor, mask: Tensor) -> Expected:
-    """Forwards and backwards over the pieces first (B, S) and second (B, T), of which mask (B, T) are real."""
+    """The E step, by the forward-backward algorithm: first (B, S), second (B, T), mask (B, T) of second."""
     length, steps = first.size(1), second.size(1)
-    real = model.table[first.unsqueeze(1), second.unsqueeze(2)] * (1 - EMPTY)  # (B, T, S)
-    empty = (model.table[-1][second] * EMPTY).unsqueeze(2)  # (B, T, 1)
-    if model.jumps is None:  # then each piece stands for itself
+    real = model.table[first.unsqueeze(1), second.unsqueeze(2)] * (1 - NULL_PROBABILITY)  # (B, T, S)
+    empty = (model.table[-1][second] * NULL_PROBABILITY).unsqueeze(2)  # (B, T, 1)
+    if model.jumps is None:  # IBM model 1: target pieces are independent
         alone = real / length
         scale = alone.sum(2, keepdim=True) + empty
         likelihood = scale.squeeze(2).log()[mask].sum(dtype=torch.float64)
         inside = mask.unsqueeze(2)
         return Expected(alone / scale * inside, (empty / scale * inside).squeeze(2), None, float(likelihood))
     by_distance = model.jump(length)
-    jump = by_distance + ANYWHERE / length
-    # Two states for each place: its piece was said, or nothing was since.
+    jump = by_distance + UNIFORM_JUMP / length
+    # Two states for each position: aligned to it, or aligned to NULL since then.
     said, unsaid, scales = [], [], []
     arrived = stood = first.new_full(first.shape, 1 / length, dtype=real.dtype)
     for step in range(steps):
@@ -196,18 +195,18 @@ def expect(model: Hmm, first: Tensor, second: Tensor, mask: Tensor) -> Expected:
         arrived = stood @ jump
     ones = torch.ones_like(stood)
     ahead = ones
-    links, nothing = torch.empty_like(real), torch.empty_like(mask, dtype=real.dtype)
+    links, null = torch.empty_like(real), torch.empty_like(mask, dtype=real.dtype)
     jumps = torch.zeros_like(jump)
     for step in reversed(range(steps)):
         inside = mask[:, step].unsqueeze(1)
         links[:, step] = said[step] * ahead
-        nothing[:, step] = (unsaid[step] * ahead).sum(1)
+        null[:, step] = (unsaid[step] * ahead).sum(1)
         if step:
             onward = real[:, step] * ahead / scales[step]
             jumps += ((said[step - 1] + unsaid[step - 1]) * inside).T @ onward * by_distance
             ahead = torch.where(inside, onward @ jump.T + empty[:, step] * ahead / scales[step], ones)
     likelihood = torch.cat(scales, 1).log()[mask].sum(dtype=torch.float64)
-    return Expected(links * mask.unsqueeze(2), nothing * mask, jumps, float(likelihood))
+    return Expected(links * mask.unsqueeze(2), null * mask, jumps, float(likelihood))
 
 
 def learn(
@@ -221,7 +220,7 @@ def learn(
     rounds: int = ROUNDS,
     on_progress: Callable[[int], None] = lambda pairs: None,
 ) -> Hmm:
-    """The model that explains the second sides of these pairs by the first ones; `on_progress` hears of pairs read."""
+    """Train p(second | first) by EM on the pairs `indices`; `on_progress` receives the size of each batch."""
     model = Hmm(torch.full((first_size + 1, second_size), 1 / second_size))
     reach = int(first.lengths[indices].max())
     for number in range(1, model_1_rounds + rounds + 1):
@@ -231,7 +230,7 @@ def learn(
             expected = expect(model, here, there, mask)
             places = here.unsqueeze(1) * second_size + there.unsqueeze(2)
             counts.index_add_(0, places.flatten(), expected.links.flatten())
-            counts.index_add_(0, (first_size * second_size + there).flatten(), expected.nothing.flatten())
+            counts.index_add_(0, (first_size * second_size + there).flatten(), expected.null.flatten())
             if expected.jumps is not None:
                 jumps.index_add_(0, (_distances(here.size(1)) + reach).flatten(), expected.jumps.flatten())
             on_progress(len(chosen))
@@ -249,7 +248,7 @@ def learn(
 def _probabilities(
     model: Hmm, first: EncodedSide, second: EncodedSide, indices: Indices
 ) -> Iterator[tuple[int, npt.NDArray[np.float32]]]:
-    """The number of each pair and the probabilities (T, S) of its links."""
+    """The index and the link posteriors (T, S) of each pair."""
     for chosen, here, there, mask in _batches(first, second, indices):
         links = expect(model, here, there, mask).links.numpy()
         for row, (index, length) in enumerate(zip(chosen.tolist(), mask.sum(1).tolist(), strict=True)):
@@ -259,7 +258,7 @@ def _probabilities(
 def _batches(
     first: EncodedSide, second: EncodedSide, indices: Indices
 ) -> Iterator[tuple[Indices, Tensor, Tensor, Tensor]]:
-    """Pairs whose first sides have one length, without the tokens that end sentences; and the second sides' masks."""
+    """Batches with first sides of equal length: pair indices, first, second and the mask of second, without EOS."""
     lengths, others = first.lengths[indices], second.lengths[indices]
     order = np.lexsort((others, lengths))
     begin = 0
@@ -267,7 +266,7 @@ def _batches(
         length = int(lengths[order[begin]])
         most = int(np.searchsorted(lengths[order], length, side="right")) - begin
         cells = np.arange(1, most + 1) * length * others[order[begin : begin + most]].astype(np.int64)
-        end = begin + max(1, int(np.searchsorted(cells, CELLS, side="right")))
+        end = begin + max(1, int(np.searchsorted(cells, MAX_BATCH_CELLS, side="right")))
         chosen = indices[order[begin:end]]
         begin = end
         here, _ = gather(first.ids, first.offsets, chosen)

@@ -1,8 +1,8 @@
 """Batches of sentence pairs of similar length, bounded by tokens.
 
-A plan depends on (seed, epoch) and the corpus alone, so that a resumed training meets the same batches. Pairs are
-sorted by target length with some noise, the sorted row is cut into strips, each strip is sorted by source length (up,
-then down), and the row is cut into batches: both sides of a batch are then of similar length.
+A plan depends only on (seed, epoch) and the corpus, so a resumed training sees the same batches. Pairs are sorted by
+target length with some noise and cut into strips. Each strip is sorted by source length, alternately ascending and
+descending, and the result is cut into batches. Both sides of a batch then have similar lengths.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from regard.config.vocabulary import BOS, PAD
 from regard.data.text.corpus import EncodedCorpus, Ids
 from regard.models.contract import NOWHERE, Batch
 
-NOISE = 1.0  # tokens by which a length may look longer while sorting: batches then differ between epochs
+NOISE = 1.0  # maximum noise on lengths while sorting, in tokens: batches differ between epochs
 
 Lengths = npt.NDArray[np.int32]
 
 
 class BatchPlan:
-    """Which pairs are trained on together, epoch by epoch."""
+    """The batches of each epoch."""
 
     def __init__(
         self,
@@ -42,12 +42,12 @@ class BatchPlan:
         self.batch_sentences = batch_sentences
         self.seed = seed
         self.shuffle = shuffle
-        self.guide = guide  # for each target token of the corpus the source position to look at, or NOWHERE
+        self.guide = guide  # aligned source position of each target token of the corpus, or NOWHERE
 
     def epoch(self, number: int) -> list[npt.NDArray[np.int64]]:
-        """The pairs of each batch; neither side has more than `batch_tokens` tokens, padding included.
+        """The pair indices of each batch; neither side exceeds `batch_tokens` tokens, padding included.
 
-        A pair that is longer than that has a batch of its own. Without shuffling, the batches go from short to long.
+        A longer pair gets its own batch. Without shuffling, batches are sorted from short to long.
         """
         generator = np.random.Generator(np.random.PCG64([self.seed, number])) if self.shuffle else None
         return plan_batches(
@@ -74,7 +74,7 @@ def plan_batches(
     batch_sentences: int | None = None,
     generator: np.random.Generator | None = None,
 ) -> list[npt.NDArray[np.int64]]:
-    """Indices of the pairs in each batch; shuffled when there is a generator to do it."""
+    """The pair indices of each batch; shuffled if a generator is given."""
     longer = np.maximum(source_lengths, target_lengths)
     batches = max(1, int(longer.sum(dtype=np.int64)) // batch_tokens)
     order = _order(source_lengths, target_lengths, batches, generator)
@@ -88,23 +88,23 @@ def plan_batches(
 def _order(
     source_lengths: Lengths, target_lengths: Lengths, batches: int, generator: np.random.Generator | None
 ) -> npt.NDArray[np.int64]:
-    """All pairs, neighbours alike in both lengths."""
+    """All pair indices, sorted so that neighbours have similar lengths on both sides."""
     count = len(source_lengths)
     source, target = source_lengths.astype(np.float32), target_lengths.astype(np.float32)
     if generator is not None:
-        # a fraction of a token shuffles the pairs of equal length; more lets neighbours mix
+        # a fraction of a token shuffles pairs of equal length; more also mixes neighbouring lengths
         source += generator.random(count, dtype=np.float32) * NOISE
         target += generator.random(count, dtype=np.float32) * NOISE
     rank = np.empty(count, np.int64)
     rank[np.argsort(target, kind="stable")] = np.arange(count)
-    strips = max(1, min(count, round(2 * batches**0.5)))  # 2: the least padding on log-normal lengths
+    strips = max(1, min(count, round(2 * batches**0.5)))  # 2 minimises padding for log-normal lengths
     strip = rank * strips // count
     downwards = strip % 2 == 1
     return np.lexsort((np.where(downwards, -source, source), strip))
 
 
 def _cut(longer: Lengths, batch_tokens: int, batch_sentences: int) -> list[int]:
-    """Where batches begin in the ordered row, and its end; `longer` is the longer side of each pair."""
+    """Batch boundaries in the sorted pairs, 0 and the end included; `longer` is the longer side of each pair."""
     bounds = [0]
     while bounds[-1] < len(longer):
         begin = bounds[-1]
@@ -119,7 +119,7 @@ def _cut(longer: Lengths, batch_tokens: int, batch_sentences: int) -> list[int]:
 
 
 def collate(sources: Sequence[Sequence[int]], targets: Sequence[Sequence[int]]) -> Batch:
-    """A batch of token ids that end with EOS."""
+    """A batch of token ids; each sentence ends with EOS."""
     source, source_mask = source_batch(sources)
     target, target_mask = source_batch(targets)
     return _batch(source, source_mask, target, target_mask, ())
@@ -139,7 +139,7 @@ def source_batch(sentences: Sequence[Sequence[int]]) -> tuple[Tensor, Tensor]:
 def gather(
     flat: Ids, offsets: npt.NDArray[np.int64], indices: npt.NDArray[np.int64], padding: int = PAD
 ) -> tuple[Tensor, Tensor]:
-    """The sentences `indices` of a side, (B, S) and mask (B, S), in one look into the mapped file."""
+    """The sentences `indices` of a side, (B, S) and mask (B, S), in one read of the memory-mapped file."""
     starts = np.asarray(offsets[indices])
     lengths = np.asarray(offsets[indices + 1]) - starts
     column = np.arange(lengths.max())

@@ -1,9 +1,9 @@
-"""What a `tokenizer.json` may hold before it is given to the library `tokenizers`.
+"""Validation of a `tokenizer.json` before the library `tokenizers` loads it.
 
-The library trusts its files: a step may pad to any length, double a line sixty times over, or match a regular
-expression that never comes back. So a tokenizer that Regard has trained must consist of the very parts that Regard
-writes (`check_own`), and one from elsewhere of parts that are known to stay in bounds (`check_foreign`). What still
-panics in the library becomes an error of ours (`guarded`).
+The library trusts its files: a step may pad to any length, double a line sixty times, or run a regular expression
+with exponential backtracking. A tokenizer trained by Regard must therefore consist of parts that Regard writes
+(`check_own`), and a foreign one of parts with bounded cost (`check_foreign`). Panics of the library are caught and
+raised as Regard's errors (`guarded`).
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ Result = TypeVar("Result")
 
 LONGEST_PIECE = 1024  # characters
 MOST_STEPS = 64
-MOST_GROWTH = 1000  # characters that normalisation may make of one
+MOST_GROWTH = 1000  # maximum expansion of one character by normalisation or decoding
 LONGEST_PATTERN = 2000
-LONGEST_REPLACEMENT = 256  # of SentencePiece's rules; NFKC has one of 18
-MOST_WORD = 10_000  # max_input_chars_per_word, whose square WordPiece may take
+LONGEST_REPLACEMENT = 256  # in SentencePiece's normalisation rules; the longest of NFKC has 18 characters
+MOST_WORD = 10_000  # max_input_chars_per_word; WordPiece takes quadratic time
 
 
 def guarded(function: Callable[..., Result], *arguments: Any, **named: Any) -> Result:
-    """The result of a call into `tokenizers`; its bare Exceptions and panics, which are none, become errors of ours."""
+    """Call `tokenizers` and raise its bare Exceptions and its panics (BaseExceptions) as ModelFolderError."""
     try:
         return function(*arguments, **named)
     except BaseException as error:
@@ -46,7 +46,7 @@ def guarded(function: Callable[..., Result], *arguments: Any, **named: Any) -> R
 
 
 def check_own(content: Any) -> None:
-    """ValueError unless every part but the vocabulary is one that Regard writes."""
+    """Raise ValueError unless Regard writes every part but the vocabulary."""
     _need(isinstance(content, dict), "no JSON object")
     _need(content.get("truncation") is None and content.get("padding") is None, "truncation or padding")
     special = [added_token(number, piece) for number, piece in enumerate(SPECIAL_PIECES)]
@@ -65,7 +65,7 @@ def check_own(content: Any) -> None:
 
 
 def check_foreign(content: Any) -> None:
-    """ValueError unless every part stays in bounds."""
+    """Raise ValueError unless every part has bounded cost."""
     _need(isinstance(content, dict), "no JSON object")
     for part in ("truncation", "padding", "post_processor"):
         _need(content.get(part) is None, part)
@@ -77,34 +77,34 @@ def check_foreign(content: Any) -> None:
     growth = 1
     for step in _steps(content.get("normalizer"), "normalizers"):
         growth *= _growth(step)
-        _need(growth <= MOST_GROWTH, f"a normalizer that makes more than {MOST_GROWTH} characters of one")
+        _need(growth <= MOST_GROWTH, f"a normalizer that expands one character to more than {MOST_GROWTH}")
     for step in _steps(content.get("pre_tokenizer"), "pretokenizers"):
         _check_splitter(step)
     growth = 1
     for step in _steps(content.get("decoder"), "decoders"):
         growth *= _check_decoder(step)
-        _need(growth <= MOST_GROWTH, f"a decoder that makes more than {MOST_GROWTH} characters of one")
+        _need(growth <= MOST_GROWTH, f"a decoder that expands one character to more than {MOST_GROWTH}")
     _check_model(content.get("model"))
 
 
 def check_pieces(vocabulary: Any) -> list[str]:
-    """ValueError unless these are different pieces of bounded length, the special ones in front."""
+    """Raise ValueError unless the pieces are distinct, of bounded length, and the special ones come first."""
     _need(isinstance(vocabulary, list), "a vocabulary that is no list")
     for piece in vocabulary:
         _text(piece, LONGEST_PIECE, "a piece")
-    _need(len(set(vocabulary)) == len(vocabulary), "a piece that is there twice")
+    _need(len(set(vocabulary)) == len(vocabulary), "a duplicate piece")
     _need(tuple(vocabulary[:4]) == SPECIAL_PIECES, "other special pieces")
     return list(vocabulary)
 
 
 def check_piece(piece: str, score: float) -> None:
-    """ValueError unless this is a piece of bounded length with a finite score."""
+    """Raise ValueError unless the piece has bounded length and a finite score."""
     _text(piece, LONGEST_PIECE, "a piece")
     _need(_is_number(score), "a piece without a score")
 
 
 def _check_model(model: Any) -> None:
-    """The vocabulary counts from 0 without a gap; merges are pairs of its pieces."""
+    """Raise ValueError unless ids run from 0 without a gap and merges are pairs of known pieces."""
     _need(isinstance(model, dict), "no model")
     kind, vocabulary = model.get("type"), model.get("vocab")
     if kind == "Unigram":
@@ -122,7 +122,7 @@ def _check_model(model: Any) -> None:
         _need(sorted(numbers) == list(range(len(numbers))), "a vocabulary with gaps")
     for piece in pieces:
         _text(piece, LONGEST_PIECE, "a piece")
-    _need(len(set(pieces)) == len(pieces) > 0, "a piece that is there twice, or none at all")
+    _need(len(set(pieces)) == len(pieces) > 0, "a duplicate piece, or no pieces")
     _need(model.get("dropout") is None, "dropout")
     for name in ("unk_token", "continuing_subword_prefix", "end_of_word_suffix"):
         value = model.get(name)
@@ -135,7 +135,7 @@ def _check_model(model: Any) -> None:
 
 
 def _growth(step: Json) -> int:
-    """How many characters a step of normalisation may make of one."""
+    """The maximum expansion of one character by a normalisation step."""
     kind = step["type"]
     if kind == "Replace":
         return _replaced(step)
@@ -170,28 +170,28 @@ def _check_decoder(step: Json) -> int:
 
 
 def _replaced(step: Json) -> int:
-    """How many characters a replacement makes of one."""
+    """The maximum expansion of one character by a replacement."""
     content: Any = step.get("content")
     _need(isinstance(content, str) and len(content) <= LONGEST_PIECE, "a replacement that is no short text")
     literal = _pattern(step.get("pattern"))
-    # an expression may match nothing at all, between any two characters
+    # an expression may match the empty string, between any two characters
     return max(1, -(-len(content) // literal)) if literal else 1 + len(content)
 
 
 def _pattern(pattern: Any) -> int:
-    """The length of a literal pattern; 0 for a regular expression, which must be one that cannot run away."""
+    """The length of a literal pattern; 0 for a regular expression, whose backtracking must be bounded."""
     _need(isinstance(pattern, dict) and len(pattern) == 1, "a pattern that is neither text nor expression")
     if "String" in pattern:
         _text(pattern["String"], LONGEST_PATTERN, "a pattern")
         return len(pattern["String"])
     expression = pattern.get("Regex")
     _text(expression, LONGEST_PATTERN, "a pattern")
-    _need(is_tame(expression), f"the regular expression {expression[:60]!r}, which may take for ever")
+    _need(is_tame(expression), f"the regular expression {expression[:60]!r}, which may backtrack without bound")
     return 0
 
 
 def _charsmap_growth(encoded: Any) -> int:
-    """The longest replacement of SentencePiece's compiled rules, whose sizes must be right."""
+    """The longest replacement in SentencePiece's compiled normalisation rules."""
     _need(isinstance(encoded, str), "rules that are no text")
     try:
         rules = base64.b64decode(encoded, validate=True)
@@ -201,15 +201,15 @@ def _charsmap_growth(encoded: Any) -> int:
 
 
 def check_rules(rules: bytes) -> int:
-    """The length of the longest replacement; ValueError where the parts of SentencePiece's rules do not fit."""
+    """The length of the longest replacement; ValueError if SentencePiece's compiled rules are inconsistent."""
     if not rules:
         return 1
     size = int.from_bytes(rules[:4], "little")
-    _need(len(rules) > 4 and size % 1024 == 0 and 0 < size <= len(rules) - 4, "rules that are cut short")
+    _need(len(rules) > 4 and size % 1024 == 0 and 0 < size <= len(rules) - 4, "truncated rules")
     units, texts = np.frombuffer(rules, "<u4", size // 4, 4), rules[4 + size :]
     leaf = units >> 31 == 1
     _need(bool(np.all((units & 0x7FFFFFFF)[leaf] < len(texts))), "rules that point beyond their end")
-    # each node of this double-array trie (Darts) is read at any of 256 places around its offset
+    # double-array trie (Darts): a lookup reads any of 256 units around a node's offset
     places = np.arange(len(units), dtype=np.uint32) ^ (units >> 10 << ((units & 0x200) >> 6))
     _need(bool(np.all((places[~leaf] | 0xFF) < len(units))), "rules that point beyond their end")
     longest = max(map(len, texts.decode("utf-8").split("\0")))
@@ -218,7 +218,7 @@ def check_rules(rules: bytes) -> int:
 
 
 def _steps(step: Any, inner: str, depth: int = 0) -> Sequence[Json]:
-    """A step, or the steps of a sequence, in order."""
+    """The steps of a possibly nested sequence, in order."""
     if step is None:
         return []
     _need(isinstance(step, dict) and isinstance(step.get("type"), str), "a step without a type")

@@ -1,6 +1,6 @@
-"""Parallel text: read strictly from files, and kept as token ids in memory-mapped arrays.
+"""Parallel text: read strictly from files, stored as token ids in memory-mapped arrays.
 
-`regard.data.lines` reads the lines; a fault in a pair is an error that names the file and the line.
+`regard.data.lines` reads the lines. A malformed pair is an error with file and line.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from regard.storage.files import reason, sync_folder, writing_folder
 from regard.storage.reading import CONFIG_BYTES, parse_json, read_bounded
 
 FORMAT = 1
-CHUNK = 4096  # pairs encoded together
+CHUNK = 4096  # pairs per encoding job
 
 Ids = npt.NDArray[np.integer[Any]]
 
@@ -58,7 +58,7 @@ class TabbedFile:
 
 @dataclass(frozen=True)
 class Skipped:
-    """How many pairs a corpus left out, and how many it kept."""
+    """The number of pairs dropped and kept."""
 
     empty: int
     too_long: int
@@ -126,10 +126,10 @@ def _columns(count: int) -> str:
 
 
 class EncodedCorpus:
-    """Sentence pairs as token ids, memory-mapped: however large the corpus, little of it is in memory.
+    """Sentence pairs as memory-mapped token ids.
 
-    A folder of `source.ids`, `target.ids` (all sentences end to end, EOS after each), `source.offsets`,
-    `target.offsets` (where sentence i begins; one more than there are pairs) and `corpus.json`.
+    The folder holds `source.ids`, `target.ids` (all sentences concatenated, each with EOS), `source.offsets`,
+    `target.offsets` (pairs + 1 start positions) and `corpus.json`.
     """
 
     def __init__(
@@ -151,9 +151,9 @@ class EncodedCorpus:
         max_length: int,
         on_progress: Callable[[int], None] | None = None,
     ) -> EncodedCorpus:
-        """Encode all pairs; `on_progress` hears how many were read. The folder appears whole or not at all.
+        """Encode all pairs and write the folder atomically; `on_progress` receives the number of pairs read.
 
-        Pairs with a blank side, or with more than `max_length` tokens on one (EOS counted), are left out.
+        Pairs with a blank side, or with more than `max_length` tokens on one side (EOS included), are dropped.
         """
         if folder.exists() and not (folder / "corpus.json").exists():
             raise DataError(f"{folder}: exists and is not an encoded corpus. Remove it or choose another folder.")
@@ -169,7 +169,7 @@ class EncodedCorpus:
 
     @classmethod
     def open(cls, folder: Path) -> EncodedCorpus:
-        """Map the corpus that `build` wrote."""
+        """Memory-map the corpus that `build` wrote."""
         try:
             about = parse_json(read_bounded(folder / "corpus.json", CONFIG_BYTES, DataError))
             if about["format"] != FORMAT:
@@ -177,7 +177,7 @@ class EncodedCorpus:
             skipped = Skipped(**about["skipped"])
             counts = (*asdict(skipped).values(), about["source"]["tokens"], about["target"]["tokens"])
             if not all(type(count) is int and count >= 0 for count in counts):
-                raise ValueError("counts that are none")
+                raise ValueError("invalid counts")
             sides = [
                 EncodedSide.open(folder, name, about[name]["type"], about[name]["tokens"], skipped.kept)
                 for name in ("source", "target")
@@ -211,7 +211,7 @@ class EncodedSide:
 
     @classmethod
     def open(cls, folder: Path, name: str, type_name: str, tokens: int, pairs: int) -> EncodedSide:
-        """Map the files of a side, which must have the right size."""
+        """Memory-map the files of one side and check their sizes."""
         if type_name not in ("uint16", "int32"):
             raise ValueError(f"{type_name} ids")
         for suffix, size in (("ids", tokens * np.dtype(type_name).itemsize), ("offsets", (pairs + 1) * 8)):
@@ -221,12 +221,12 @@ class EncodedSide:
         ids = np.memmap(folder / f"{name}.ids", dtype=type_name, mode="r")
         offsets = np.memmap(folder / f"{name}.offsets", dtype=np.int64, mode="r")
         if offsets[0] != 0 or offsets[-1] != tokens or (np.diff(offsets) < 0).any():
-            raise ValueError(f"{name}.offsets are not those of {tokens} tokens")
+            raise ValueError(f"{name}.offsets do not match {tokens} tokens")
         return cls(ids, offsets)
 
     @classmethod
     def of(cls, sentences: Sequence[Sequence[int]]) -> EncodedSide:
-        """A side that was never on disk; each sentence ends with EOS."""
+        """A side in memory; each sentence ends with EOS."""
         offsets = np.cumsum([0, *map(len, sentences)], dtype=np.int64)
         return cls(np.fromiter(itertools.chain.from_iterable(sentences), np.int64), offsets)
 
@@ -259,7 +259,7 @@ class _SideWriter:
         self.tokens += len(flat)
         self._ids.write(flat.tobytes())
         self._offsets.write(ends.tobytes())
-        self.hash.update(flat.astype(np.int32).tobytes())  # each sentence ends with EOS: its bounds are hashed too
+        self.hash.update(flat.astype(np.int32).tobytes())  # EOS marks sentence boundaries, so the hash covers them
 
     def close(self) -> None:
         for stream in (self._ids, self._offsets):
@@ -295,7 +295,7 @@ def _write(
     finally:
         for writer in writers:
             writer.close()
-    _refuse_nothing(Skipped(empty, too_long, kept), max_length)
+    _check_not_empty(Skipped(empty, too_long, kept), max_length)
     about = {
         "format": FORMAT,
         "skipped": asdict(Skipped(empty, too_long, kept)),
@@ -311,7 +311,7 @@ def _write(
 
 
 def _encode(pairs: Iterable[Pair], source: Tokenizer, target: Tokenizer) -> Iterator[Encoded]:
-    """Chunks of encoded pairs in order, made by as many threads as there are cores and a few chunks ahead."""
+    """Encoded chunks in order; one thread per core prefetches a few chunks."""
 
     def encode(chunk: list[Pair]) -> Encoded:
         whole = [pair for pair in chunk if pair.source.strip() and pair.target.strip()]
@@ -330,7 +330,7 @@ def _encode(pairs: Iterable[Pair], source: Tokenizer, target: Tokenizer) -> Iter
             yield future.result()
 
 
-def _refuse_nothing(skipped: Skipped, max_length: int) -> None:
+def _check_not_empty(skipped: Skipped, max_length: int) -> None:
     if skipped.kept:
         return
     if skipped.too_long:

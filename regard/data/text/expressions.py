@@ -1,7 +1,7 @@
-"""Which regular expressions of a foreign tokenizer are run: those that cannot take for ever.
+"""A check against catastrophic backtracking in the regular expressions of foreign tokenizers.
 
-The engine of `tokenizers` backtracks, so an expression such as `(a+)+b` needs more time than there is for a line of
-forty characters. Tokenizers in use need nothing of the kind.
+The regex engine of `tokenizers` backtracks: `(a+)+b` takes exponential time on a line of forty characters.
+Tokenizers in use need no such expressions.
 """
 
 from __future__ import annotations
@@ -9,9 +9,9 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-MOST_UNBOUNDED = 2  # repetitions without an end in one alternative
-MOST_WAYS = 64  # in which the bounded repetitions of one alternative can be taken
-MOST_TIMES = 100  # in a bounded repetition
+MOST_UNBOUNDED = 2  # unbounded repetitions in one alternative
+MOST_WAYS = 64  # combinations of the bounded repetitions in one alternative
+MOST_TIMES = 100  # limit of a bounded repetition
 
 _TOKEN = re.compile(
     r"""(?P<open>\((?:\?(?:[imx-]*:|<?[=!]|>))?)
@@ -27,7 +27,7 @@ _TOKEN = re.compile(
 
 @dataclass
 class _Group:
-    """The costliest alternative of a group so far."""
+    """Counters of a group: its current and its most expensive alternative."""
 
     unbounded: int = 0
     ways: int = 1
@@ -42,10 +42,10 @@ class _Group:
 
 
 def is_tame(expression: str) -> bool:
-    """Whether the time that an expression takes from any place of a line grows with its square at most.
+    """Whether matching from any position takes at most quadratic time in the length of the line.
 
-    A group that is repeated may hold neither a repetition nor a choice, and an alternative few repetitions. References
-    to groups, named groups, conditions and recursion are never tame.
+    A repeated group may contain neither a repetition nor an alternation, and an alternative only a few repetitions.
+    Backreferences, named groups, conditionals and recursion are rejected.
     """
     groups, closed, repeated, place = [_Group()], None, True, 0
     while place < len(expression):
@@ -69,14 +69,14 @@ def is_tame(expression: str) -> bool:
             groups[-1].ways *= group.most_ways
             groups[-1].choice |= group.choice
         closed = group if found["close"] else None
-        repeated = any(found[name] for name in ("repeat", "open", "choice"))  # nothing that could be repeated
+        repeated = any(found[name] for name in ("repeat", "open", "choice"))  # a quantifier may not follow these
         if groups[-1].unbounded > MOST_UNBOUNDED or groups[-1].ways > MOST_WAYS:
             return False
     return len(groups) == 1
 
 
 def _repeat(found: re.Match[str], group: _Group, closed: _Group | None) -> bool:
-    """Count a repetition, of the group that was closed just before it if one was; False if it is not tame."""
+    """Count a quantifier, which may follow a group `closed`; False if the expression is rejected."""
     sign = found["repeat"]
     least = int(found["least"] or 0)
     if sign == "?":

@@ -1,9 +1,9 @@
-"""Tokenizers that were trained elsewhere: SentencePiece models, and any `tokenizer.json` of the library `tokenizers`.
+"""Tokenizers trained by other tools: SentencePiece models, and any `tokenizer.json` of the library `tokenizers`.
 
-They cut text exactly as their own tools do, with three differences: the special pieces are Regard's four, in front; a
-line in which a special piece is spelt out is plain text; and nothing is truncated. A piece that the vocabulary does not
-have reads `<unk>`. The `tokenizer.json` of such a tokenizer begins with a key "regard", and holds either the
-SentencePiece model as it was, with the vocabulary, or the renumbered file of `tokenizers`.
+They segment text exactly as their own tools do, with three differences. Regard's four special pieces come first; a
+special piece spelt out in a line is plain text; nothing is truncated. A piece missing from the vocabulary becomes
+`<unk>`. Regard's `tokenizer.json` of such a tokenizer begins with the key "regard". It holds either the unchanged
+SentencePiece model with the vocabulary, or the renumbered `tokenizer.json`.
 """
 
 from __future__ import annotations
@@ -39,10 +39,10 @@ _CODE = re.compile(r">>[^<>\s]+<<")
 
 
 def read_tokenizer_file(path: Path | str) -> Tokenizer:
-    """The tokenizer in a SentencePiece model, a `tokenizer.json` of `tokenizers`, or one of a model folder."""
+    """Read a SentencePiece model, a `tokenizer.json` of `tokenizers`, or the one of a model folder."""
     raw = read_bounded(Path(path), TOKENIZER_BYTES, DataError)
     if not raw.lstrip().startswith(b"{"):
-        from regard.data.text.sentencepiece import SentencePieceTokenizer  # which is built on this file
+        from regard.data.text.sentencepiece import SentencePieceTokenizer  # it imports this module
 
         return SentencePieceTokenizer(raw, str(path))
     try:
@@ -56,7 +56,7 @@ def read_tokenizer_file(path: Path | str) -> Tokenizer:
         raise DataError(f"{path}: {error}") from None
     except Exception as error:  # `tokenizers` raises bare Exceptions, and a foreign file may lack any key
         raise DataError(
-            f"{path}: is no tokenizer that Regard can read ({type(error).__name__}: {short(error)}): give a "
+            f"{path}: not a supported tokenizer ({type(error).__name__}: {short(error)}): give a "
             "SentencePiece model, or the tokenizer.json of the library `tokenizers`."
         ) from None
 
@@ -81,13 +81,13 @@ def foreign_tokenizer(tokenizer_json: str) -> ForeignTokenizer:
 
 
 class ForeignTokenizer(Tokenizer):
-    """Pieces that another tool has learnt."""
+    """A tokenizer trained by another tool."""
 
     def __init__(
         self, tokenizer_json: str, pieces: Sequence[str], surfaces: Sequence[bytes], *, says_unknown: bool
     ) -> None:
         super().__init__(tokenizer_json, pieces, surfaces, says_unknown=says_unknown)
-        # Marian's codes of the target language stand in the vocabulary alone
+        # Marian's target language codes are in the vocabulary but not in the SentencePiece model
         self._codes = {piece: number for number, piece in enumerate(pieces) if _CODE.fullmatch(piece)}
 
     @abstractmethod
@@ -96,10 +96,10 @@ class ForeignTokenizer(Tokenizer):
 
     @abstractmethod
     def _cut_placed(self, line: str) -> tuple[list[int], list[Span]]:
-        """The ids of a line, without EOS, with the characters that each stands for."""
+        """The ids of a line, without EOS, and their character spans."""
 
     def whole_word(self, id: int) -> str | None:  # noqa: A002
-        """The word that a piece spells, where it tells that the word begins or ends with it."""
+        """The word of a piece with a word boundary; None without one."""
         surface = self._surfaces[id].decode("utf-8", errors="replace")
         if id < len(SPECIAL_PIECES) or surface.strip(" ") == surface:
             return None
@@ -108,7 +108,7 @@ class ForeignTokenizer(Tokenizer):
     # --- text to tokens -------------------------------------------------------------------------------------------
 
     def encode_many(self, texts: Sequence[str]) -> list[list[int]]:
-        """The ids of many lines, faster than one by one; other threads run meanwhile."""
+        """The ids of many lines, faster than one by one; releases the GIL."""
         codes, lines = zip(*map(self._without_code, texts), strict=True) if texts else ((), ())
         return [[*code, *ids, EOS] for code, ids in zip(codes, self._cut(lines), strict=True)]
 
@@ -120,7 +120,7 @@ class ForeignTokenizer(Tokenizer):
         return [*code, *ids, EOS], [*([(0, first)] if code else []), *moved, (len(text), len(text))]
 
     def _without_code(self, text: str) -> tuple[list[int], str]:
-        """The code of the target language that a line may begin with, and the rest."""
+        """The target language code at the start of a line, if any, and the remaining text."""
         text = without_surrogates(text)
         found = _CODE.match(text) if self._codes else None
         if found is None or found.group() not in self._codes:
@@ -140,13 +140,13 @@ class ForeignTokenizer(Tokenizer):
 
 
 class LibraryTokenizer(ForeignTokenizer):
-    """A `tokenizer.json` that the library `tokenizers` runs; its special pieces are Regard's already."""
+    """A tokenizer of the library `tokenizers`, renumbered with Regard's special pieces."""
 
     def __init__(self, content: Json) -> None:
         os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
         check_foreign(content)
         self._engine = guarded(tokenizers.Tokenizer.from_str, json.dumps(content))
-        self._engine.encode_special_tokens = True  # "</s>" in a line is text, not the end of it
+        self._engine.encode_special_tokens = True  # "</s>" in a line is plain text
         names = [self._engine.id_to_token(number) or "" for number in range(self._engine.get_vocab_size())]
         pieces = [name.removeprefix(ESCAPE) for name in names]
         spells_bytes = content["model"].get("byte_fallback") and set(BYTE_PIECES) <= set(names)
@@ -183,7 +183,7 @@ class LibraryTokenizer(ForeignTokenizer):
 
 
 def _unescaped(line: str) -> str:
-    """The line without the escape, which marks pieces that no text may hold."""
+    """The line without the escape character, which is reserved for special pieces."""
     return line.replace(ESCAPE, "\ufdd1")
 
 
@@ -191,17 +191,17 @@ def _unescaped(line: str) -> str:
 
 
 def _is_ours(content: Json) -> bool:
-    """Whether Regard has trained it."""
+    """Whether Regard trained the tokenizer."""
     steps = (content.get("normalizer") or {}).get("normalizers") or []
     return escaping_steps()[0] in steps
 
 
 def _renumbered(content: Json) -> Json:
-    """The same tokenizer with Regard's special pieces in front in place of its own, under names no text can hold."""
+    """The same tokenizer with Regard's special pieces first, escaped so that no text matches them."""
     model = dict(content["model"])
     kind, vocabulary = model.get("type"), model["vocab"]
     if kind not in ("BPE", "Unigram", "WordPiece", "WordLevel"):
-        raise DataError(f"its model {kind!r} is none that Regard reads: BPE, Unigram, WordPiece or WordLevel.")
+        raise DataError(f"model type {kind!r} is not supported: use BPE, Unigram, WordPiece or WordLevel.")
     added = content.get("added_tokens") or []
     scores = dict(vocabulary) if kind == "Unigram" else {}
     unknown = vocabulary[model["unk_id"]][0] if scores and model["unk_id"] is not None else model.get("unk_token")
@@ -228,7 +228,7 @@ def _renumbered(content: Json) -> Json:
 
 
 def _parts(step: Json | None) -> list[Json]:
-    """A step of the tokenizer, or those of a sequence."""
+    """The steps of a possibly nested sequence."""
     if step is None:
         return []
     inner = step.get("decoders") or step.get("pretokenizers")
@@ -240,13 +240,13 @@ def _is_byte_level(content: Json) -> bool:
 
 
 def _surfaces(engine: tokenizers.Tokenizer, pieces: Sequence[str], content: Json) -> list[bytes]:
-    """What each piece adds to a decoded line, by the tokenizer's own decoder."""
+    """The decoded bytes of each piece, by the tokenizer's own decoder."""
     steps = {part["type"]: part for part in _parts(content.get("decoder"))}
     if "ByteLevel" in steps:
         alphabet = _byte_alphabet()
         return [
             bytes(alphabet[character] for character in piece) if all(character in alphabet for character in piece)
-            # an added token is written as it is
+            # an added token is decoded unchanged
             else piece.encode()
             for piece in pieces
         ]  # fmt: skip
@@ -262,13 +262,13 @@ def _surfaces(engine: tokenizers.Tokenizer, pieces: Sequence[str], content: Json
             continue
         both = f"{anchor} {piece}" if decoder is None else guarded(decoder.decode, [anchor, piece])
         if not both.startswith(anchor):
-            raise DataError(f"its decoder {list(steps)} is none that Regard reads.")
+            raise DataError(f"decoder {list(steps)} is not supported.")
         surfaces.append(both.removeprefix(anchor).encode())
     return surfaces
 
 
 def _byte_alphabet() -> dict[str, int]:
-    """The characters that stand for bytes in byte-level tokenizers (GPT-2): themselves where they can be seen."""
+    """GPT-2's byte-level alphabet: printable bytes stand for themselves."""
     seen = [*range(33, 127), *range(161, 173), *range(174, 256)]
     hidden = [byte for byte in range(256) if byte not in seen]
     return {**{chr(byte): byte for byte in seen}, **{chr(256 + place): byte for place, byte in enumerate(hidden)}}

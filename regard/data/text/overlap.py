@@ -1,8 +1,8 @@
-"""Test sentences that occur in the training text, which make a score look better than it is.
+"""Test sentences that also occur in the training text; they inflate scores.
 
-A model folder keeps a fingerprint of its training text, not the text: one 64-bit hash per distinct sentence, 8 bytes
-each, from which no text can be read back. With 100 million training sentences and 10,000 test sentences, one false
-match is expected in 18 million such evaluations.
+A model folder keeps only a fingerprint of its training text: one 64-bit hash for each distinct sentence. No text can be
+recovered from it. With 100 million training sentences and 10,000 test sentences, the expected number of false matches
+is one in 18 million evaluations.
 """
 
 from __future__ import annotations
@@ -22,23 +22,23 @@ from regard.storage.reading import check_regular
 
 Fingerprint = npt.NDArray[np.uint64]
 
-_CHUNK = 1 << 20  # hashes gathered before repeated ones are dropped
+_CHUNK = 1 << 20  # hashes collected before deduplication
 
 
 @dataclass(frozen=True, slots=True)
 class OverlapReport:
-    """How many test sentences occur in the training text; blank ones are not counted as occurring."""
+    """The number of test sentences in the training text; blank ones do not count."""
 
     test_sentences: int
     in_training: int
 
     def warning(self) -> str | None:
-        """A line for the user, or None when there is nothing to warn of."""
+        """A warning for the user, or None without overlap."""
         if not self.in_training:
             return None
         return (
             f"{self.in_training:,} of {self.test_sentences:,} test sentences occur in the training text, "
-            "so the scores say less about new text."
+            "so the scores are optimistic for new text."
         )
 
     def to_dict(self) -> dict[str, int]:
@@ -47,12 +47,12 @@ class OverlapReport:
 
 
 def normalise(line: str) -> str:
-    """The line with single spaces between words and none at its ends."""
+    """The line with white space collapsed and trimmed."""
     return " ".join(line.split())
 
 
 def fingerprint(lines: Iterable[str]) -> Fingerprint:
-    """The sorted distinct 64-bit hashes of the lines that are not blank."""
+    """The sorted, distinct 64-bit hashes of the non-blank lines."""
     distinct: Fingerprint = np.empty(0, dtype=np.uint64)
     chunk = array("Q")
     for line in lines:
@@ -66,7 +66,7 @@ def fingerprint(lines: Iterable[str]) -> Fingerprint:
 
 
 def _hash(sentence: str) -> int:
-    # Lone surrogates cannot come from a checked file, but may from a Python caller.
+    # Files never contain lone surrogates; strings from Python may.
     digest = blake2b(sentence.encode("utf-8", "surrogatepass"), digest_size=8).digest()
     return int.from_bytes(digest, "little")
 
@@ -79,7 +79,7 @@ def overlap_with_fingerprint(test_sources: Sequence[str], known: Fingerprint) ->
 
 
 def save_fingerprint(folder: str | Path, known: Fingerprint) -> None:
-    """Write the fingerprint into a model folder, little-endian whatever the machine."""
+    """Write the fingerprint into a model folder, always little-endian."""
     np.save(Path(folder) / FINGERPRINT_FILE, known.astype("<u8"), allow_pickle=False)
 
 
@@ -90,11 +90,11 @@ def load_fingerprint(folder: str | Path) -> Fingerprint | None:
         return None
     try:
         check_regular(path)
-        known = np.load(path, mmap_mode="r", allow_pickle=False)  # the file must be as large as it claims
+        known = np.load(path, mmap_mode="r", allow_pickle=False)  # mapping checks the size in the header
     except RegardError:
         raise
-    except Exception:  # the header is a Python literal, and its parser raises whatever it likes
-        raise ModelFolderError(f"{path}: cannot be read: delete it to go without the overlap check.") from None
+    except Exception:  # the parser of the header may raise any exception
+        raise ModelFolderError(f"{path}: cannot be read: delete it to skip the overlap check.") from None
     if not isinstance(known, np.ndarray) or known.ndim != 1 or known.dtype != np.dtype("<u8"):
-        raise ModelFolderError(f"{path}: is not a list of hashes: delete it to go without the overlap check.")
+        raise ModelFolderError(f"{path}: is not a list of hashes: delete it to skip the overlap check.")
     return known.astype(np.uint64)

@@ -1,9 +1,9 @@
-"""How each kind of tokenizer is trained and written down as a Hugging Face `tokenizer.json`.
+"""Training of each kind of tokenizer as a Hugging Face `tokenizer.json`.
 
-The file alone says everything: normaliser, splitting, pieces, the closing `</s>` and the decoder. Three things are
-ours. Training is deterministic: the same lines give the same file. A line in which the marker "▁", a special piece
-or a byte piece stands as plain text survives, because such text is escaped before the pieces are looked up. And the
-vocabulary always begins with `<pad> <unk> <s> </s>`.
+The file is self-contained: normalizer, pre-tokenizer, pieces, the closing `</s>` and the decoder. Three properties are
+specific to Regard. Training is deterministic: the same lines give the same file. The marker "▁", special pieces and
+byte pieces in plain text round-trip, because they are escaped before segmentation. The vocabulary always begins with
+`<pad> <unk> <s> </s>`.
 """
 
 from __future__ import annotations
@@ -25,15 +25,15 @@ from regard.errors import ConfigError, DataError
 BYTE_PIECES = tuple(f"<0x{byte:02X}>" for byte in range(256))
 MARKER = "▁"  # stands for a space, as in SentencePiece
 
-# A Unicode non-character opens an escape; it cannot be confused, because it is escaped itself.
+# A Unicode non-character opens an escape; the character itself is escaped too.
 ESCAPE = "\ufdd0"
 ESCAPES = {ESCAPE: ESCAPE + "\ufdd1", MARKER: ESCAPE + "\ufdd2", "<": ESCAPE + "\ufdd3"}
 LOOKS_SPECIAL = r"<(?=/?s>|pad>|unk>|0x[0-9A-F]{2}>)"
 
-# str.split() is the rule for words everywhere; these are its white-space characters.
+# The white-space characters of str.split(), which defines words everywhere.
 WHITE_SPACE = r"\t-\r\x1c-\x20\x{85}\x{a0}\x{1680}\x{2000}-\x{200a}\x{2028}\x{2029}\x{202f}\x{205f}\x{3000}"
 
-# No piece crosses a word, a number and its neighbour, or punctuation; an apostrophe stays with the letters before it.
+# No piece crosses the boundary of a word, a number or punctuation; an apostrophe stays with the letters before it.
 CHUNKS = "|".join(
     (
         rf"{MARKER}?[\p{{L}}\p{{M}}]+['’]?",
@@ -43,14 +43,14 @@ CHUNKS = "|".join(
     )
 )
 
-# Learning pieces from more lines than this changes them little and costs memory.
+# More lines change the pieces little and cost memory.
 SAMPLED_LINES = 1_000_000
 
 Json = dict[str, Any]
 
 
 def train_pieces(lines: Iterable[str], settings: TextSettings, size: int) -> Json:
-    """The `tokenizer.json` of a tokenizer with at most `size` pieces, learnt from the lines."""
+    """Train a tokenizer with at most `size` pieces; its `tokenizer.json`."""
     sample = sample_lines(lines)
     if not sample:
         raise DataError("No text to learn a vocabulary from: every line is blank. Check the training files.")
@@ -77,7 +77,7 @@ def train_pieces(lines: Iterable[str], settings: TextSettings, size: int) -> Jso
 
 
 def sample_lines(lines: Iterable[str], limit: int = SAMPLED_LINES) -> list[str]:
-    """The lines that are not blank, or an even sample of `limit` of them, the same one each time."""
+    """The non-blank lines, or a deterministic, evenly spaced sample of `limit` lines."""
     chooser = random.Random(0)
     kept: list[str] = []
     seen = 0
@@ -95,7 +95,7 @@ def sample_lines(lines: Iterable[str], limit: int = SAMPLED_LINES) -> list[str]:
 
 
 def without_surrogates(text: str) -> str:
-    """The text with each lone surrogate, which no UTF-8 can spell, replaced by U+FFFD."""
+    """Replace lone surrogates, which UTF-8 cannot encode, by U+FFFD."""
     try:
         text.encode()
     except UnicodeEncodeError:
@@ -107,10 +107,10 @@ def without_surrogates(text: str) -> str:
 
 
 def _subword_model(sample: list[str], settings: TextSettings, size: int) -> Json:
-    """BPE or unigram pieces, with the byte pieces in front where bytes are the fallback."""
+    """A BPE or unigram model; with byte fallback the byte pieces come first."""
     reserved = [*SPECIAL_PIECES, *(BYTE_PIECES if settings.byte_fallback else ())]
     room = _room(size, len(reserved), settings)
-    # Rare characters are spelt in bytes: half of the room is for whole pieces. Without bytes they would be unknown.
+    # With byte fallback the alphabet takes at most half of the vocabulary; rarer characters are spelt in bytes.
     alphabet = _alphabet(sample, settings, max(1, room // 2 if settings.byte_fallback else room))
     if settings.tokenizer == "bpe":
         trained = _train_bpe(sample, settings, alphabet, room)
@@ -120,7 +120,7 @@ def _subword_model(sample: list[str], settings: TextSettings, size: int) -> Json
             "byte_fallback": settings.byte_fallback,
             "vocab": {piece: number for number, piece in enumerate(vocabulary)},
         }
-    # three times the pieces are proposed by BPE, and the unigram model chooses among them
+    # BPE proposes three times as many candidates as needed; the unigram model prunes them
     proposed = _train_bpe(sample, settings, alphabet, 3 * room)["vocab"]
     candidates = [piece for piece in proposed if piece not in SPECIAL_PIECES]
     scored = train_unigram(_chunk_counts(sample, settings), candidates, room)
@@ -133,12 +133,12 @@ def _subword_model(sample: list[str], settings: TextSettings, size: int) -> Json
 
 
 def _wordpiece_model(sample: list[str], settings: TextSettings, size: int) -> Json:
-    """Pieces that start a word, and pieces marked `##` that go on; a word is cut by longest match.
+    """A WordPiece model: word-initial pieces and `##` continuations, segmented by longest match.
 
-    The pieces are BPE's, learnt with the marker: `tokenizers`' own trainer gives another vocabulary on each run.
+    BPE learns the pieces, because the WordPiece trainer of `tokenizers` is not deterministic.
     """
     room = _room(size, len(SPECIAL_PIECES), settings)
-    alphabet = _alphabet(sample, settings, max(1, room // 3))  # each character may start a word or go on
+    alphabet = _alphabet(sample, settings, max(1, room // 3))  # each character may be initial or a continuation
     pieces = [piece for piece in _train_bpe(sample, settings, alphabet, room)["vocab"] if piece not in SPECIAL_PIECES]
     names = [*(name for c in alphabet if c != MARKER for name in (c, "##" + c))]
     names += [piece[1:] if piece.startswith(MARKER) else "##" + piece for piece in pieces if piece != MARKER]
@@ -153,7 +153,7 @@ def _wordpiece_model(sample: list[str], settings: TextSettings, size: int) -> Js
 
 
 def _word_model(sample: list[str], settings: TextSettings, size: int) -> Json:
-    """The most frequent white-space words."""
+    """A model of the most frequent white-space words."""
     counts: Counter[str] = Counter()
     for line in sample:
         counts.update(escape(line.lower() if settings.lowercase else line).split())
@@ -161,7 +161,7 @@ def _word_model(sample: list[str], settings: TextSettings, size: int) -> Json:
 
 
 def _character_model(sample: list[str], settings: TextSettings, size: int) -> Json:
-    """The most frequent characters, a space among them as the marker."""
+    """A model of the most frequent characters; the marker stands for a space."""
     return _word_level(_character_counts(sample, settings), settings, size)
 
 
@@ -170,7 +170,7 @@ def _word_level(counts: Mapping[str, int], settings: TextSettings, size: int) ->
     frequent = [entry for entry in _by_frequency(counts) if counts[entry] >= settings.min_frequency]
     if not frequent:
         raise ConfigError(
-            f"text.min_frequency = {settings.min_frequency}: nothing in the text occurs so often. "
+            f"text.min_frequency = {settings.min_frequency}: nothing in the text is that frequent. "
             "Set text.min_frequency=1, or give more text."
         )
     vocabulary = [*SPECIAL_PIECES, *frequent[:room]]
@@ -182,7 +182,7 @@ def _word_level(counts: Mapping[str, int], settings: TextSettings, size: int) ->
 
 
 def _room(size: int, reserved: int, settings: TextSettings) -> int:
-    """How many pieces may be learnt beside the reserved ones."""
+    """The number of pieces to learn besides the reserved ones."""
     if size <= reserved:
         remedy = f"Set it to {reserved + 100} or more"
         if reserved > len(SPECIAL_PIECES):
@@ -195,12 +195,12 @@ def _room(size: int, reserved: int, settings: TextSettings) -> int:
 
 
 def _by_frequency(counts: Mapping[str, int]) -> list[str]:
-    """The most frequent first; equals in the order of their characters, so that no hash decides."""
+    """The keys by descending frequency; ties are sorted by text, which is deterministic."""
     return sorted(counts, key=lambda entry: (-counts[entry], entry))
 
 
 def _character_counts(sample: list[str], settings: TextSettings) -> Counter[str]:
-    """How often each character occurs after normalisation, a space as the marker."""
+    """The count of each character after normalisation; the marker stands for a space."""
     raw: Counter[str] = Counter()
     for line in sample:
         raw.update(line)
@@ -214,21 +214,21 @@ def _character_counts(sample: list[str], settings: TextSettings) -> Counter[str]
 
 
 def _alphabet(sample: list[str], settings: TextSettings, limit: int) -> list[str]:
-    """The single characters that become pieces: the marker, then the most frequent ones."""
+    """The marker and the most frequent characters, which become pieces."""
     counts = _character_counts(sample, settings)
     frequent = [character for character in _by_frequency(counts) if counts[character] >= settings.min_frequency]
     return [MARKER, *(character for character in frequent if character != MARKER)][:limit]
 
 
 def _train_bpe(sample: list[str], settings: TextSettings, alphabet: Sequence[str], room: int) -> Json:
-    """The BPE model in JSON: the special pieces, the alphabet, then the merges."""
+    """The BPE model in JSON: special pieces, alphabet, merges."""
     scratch = _scratch(settings)
     trainer = tokenizers.trainers.BpeTrainer(
         vocab_size=room + len(SPECIAL_PIECES),
         min_frequency=settings.min_frequency,
         show_progress=False,
         special_tokens=list(SPECIAL_PIECES),
-        # these win over all others, so the limit leaves exactly them: the trainer alone breaks ties by hash
+        # the limit equals the given alphabet: the trainer would otherwise break ties by hash
         initial_alphabet=list(alphabet),
         limit_alphabet=len(alphabet),
     )
@@ -238,7 +238,7 @@ def _train_bpe(sample: list[str], settings: TextSettings, alphabet: Sequence[str
 
 
 def _chunk_counts(sample: list[str], settings: TextSettings) -> Counter[str]:
-    """How often each chunk of text, which no piece crosses, occurs."""
+    """The count of each pre-token; no piece crosses its boundary."""
     scratch = _scratch(settings)
     counts: Counter[str] = Counter()
     normalizer, splitter = scratch.normalizer, scratch.pre_tokenizer
@@ -254,7 +254,7 @@ def _chunk_counts(sample: list[str], settings: TextSettings) -> Counter[str]:
 
 
 def _scratch(settings: TextSettings) -> tokenizers.Tokenizer:
-    """An untrained BPE tokenizer that normalises and splits as the trained one will."""
+    """An untrained BPE tokenizer with the normalizer and the pre-tokenizer of the trained one."""
     scratch: Json = {
         "version": "1.0",
         "added_tokens": [],
@@ -280,18 +280,18 @@ def _replace(pattern: Mapping[str, str], content: str) -> Json:
 
 
 def _normalizer(kind: str, lowercase: bool) -> Json:
-    """Escapes, and the marker for spaces where pieces carry them."""
+    """Lowercasing, escaping, and spaces replaced by the marker."""
     steps: list[Json] = [{"type": "Lowercase"}] if lowercase else []
     steps += escaping_steps()
     if kind in ("bpe", "unigram", "character"):
         steps.append(_replace({"String": " "}, MARKER))
     if kind in ("bpe", "unigram"):
-        steps.append({"type": "Prepend", "prepend": MARKER})  # so that a word has one spelling wherever it stands
+        steps.append({"type": "Prepend", "prepend": MARKER})  # the first word is segmented like any other
     return {"type": "Sequence", "normalizers": steps}
 
 
 def escaping_steps() -> list[Json]:
-    """The first normalisation steps; a text without "▁", "<" or the escape itself may do without them."""
+    """The escaping normalisation steps; a text without "▁", "<" and the escape character may skip them."""
     return [
         _replace({"String": ESCAPE}, ESCAPES[ESCAPE]),
         _replace({"String": MARKER}, ESCAPES[MARKER]),
@@ -300,7 +300,7 @@ def escaping_steps() -> list[Json]:
 
 
 def escape(text: str) -> str:
-    """What the escaping steps make of a text."""
+    """Apply the escaping steps to a text."""
     text = text.replace(ESCAPE, ESCAPES[ESCAPE]).replace(MARKER, ESCAPES[MARKER])
     return re.sub(LOOKS_SPECIAL, ESCAPES["<"], text)
 
@@ -360,10 +360,10 @@ def _subword_decoder() -> Json:
 
 
 def _joined_decoder(between: str) -> Json:
-    """Words with a space between them, or characters with nothing."""
+    """The decoder that joins words by spaces, or characters directly."""
     if between:
         steps: list[Json] = [
-            {"type": "WordPiece", "prefix": ESCAPE, "cleanup": False},  # joins by spaces; no word is a continuation
+            {"type": "WordPiece", "prefix": ESCAPE, "cleanup": False},  # joins by spaces; no word has this prefix
             {"type": "Fuse"},
         ]
     else:

@@ -1,8 +1,8 @@
-"""Tokenizers of SentencePiece models (.spm, .model); the package `sentencepiece` reads and runs them.
+"""Tokenizers of SentencePiece models (.spm, .model), run by the package `sentencepiece`.
 
-Two things are ours. The ids: Regard's special pieces come first, and a Marian model numbers its pieces by a vocab.json
-that may lack some of the model's. The text of each piece, from which `Tokenizer` decodes, because an unknown piece may
-read as a given word and every token has its place in the line.
+Regard maps the ids: its special pieces come first, and a Marian model numbers the pieces by a vocab.json that may lack
+some of them. Regard also decodes, from the text of each piece, because it can replace unknown pieces and needs the
+character span of every token.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ REMEDY = "give a .spm or .model file that SentencePiece wrote"
 
 
 class SentencePieceTokenizer(ForeignTokenizer):
-    """Cuts text with a SentencePiece model, into the ids of a vocabulary if one is given."""
+    """Segments text with a SentencePiece model; a vocabulary, if given, determines the ids."""
 
     model: bytes
     """The model file."""
@@ -56,26 +56,26 @@ class SentencePieceTokenizer(ForeignTokenizer):
             self._ids[number] = ours.get(names[number], UNK)
 
     def _is_cut(self, number: int) -> bool:
-        """Whether text is cut into this piece."""
+        """Whether segmentation can produce this piece."""
         model = self._processor
         return not (model.is_unknown(number) or model.is_control(number) or model.is_unused(number))
 
     def _cut(self, lines: Sequence[str]) -> list[list[int]]:
-        # line by line: for a list SentencePiece starts threads of its own
+        # line by line: SentencePiece starts its own threads for a list
         return [[self._ids[number] for number in self._processor.encode(line)] for line in lines]
 
     def _cut_placed(self, line: str) -> tuple[list[int], list[Span]]:
         found: Any = self._processor.encode(line, return_type="offset_mapping")
         numbers, spans = found["ids"], list(found["offsets"])
         for place in range(len(spans) - 2, -1, -1):
-            # SentencePiece gives a character to the last of its bytes; here each of them has it
+            # SentencePiece assigns a character to its last byte piece; here every byte piece gets its span
             if self._processor.is_byte(numbers[place]) and spans[place] == (spans[place + 1][0],) * 2:
                 spans[place] = spans[place + 1]
         return [self._ids[number] for number in numbers], spans
 
 
 def _load(model: bytes, where: str) -> tuple[SentencePieceProcessor, Kind, list[str]]:
-    """The model, ready to cut text, its type and its pieces."""
+    """The loaded model, its type and its pieces."""
     try:
         from sentencepiece import SentencePieceProcessor
         from sentencepiece.sentencepiece_model_pb2 import ModelProto
@@ -86,7 +86,7 @@ def _load(model: bytes, where: str) -> tuple[SentencePieceProcessor, Kind, list[
     try:
         about = ModelProto.FromString(model)
         if not about.pieces:
-            raise DataError(f"{where}: is no SentencePiece model: it holds no pieces: {REMEDY}.")
+            raise DataError(f"{where}: not a SentencePiece model (it has no pieces): {REMEDY}.")
         check_rules(about.normalizer_spec.precompiled_charsmap)
         for piece in about.pieces:
             check_piece(piece.piece, piece.score)
@@ -95,7 +95,9 @@ def _load(model: bytes, where: str) -> tuple[SentencePieceProcessor, Kind, list[
     except DataError:
         raise
     except Exception:  # protobuf's DecodeError, the RuntimeError of sentencepiece, or a piece that is not UTF-8
-        raise DataError(f"{where}: is no SentencePiece model, or a damaged one: {REMEDY}.") from None
+        raise DataError(f"{where}: not a SentencePiece model, or damaged: {REMEDY}.") from None
     if about.denormalizer_spec.precompiled_charsmap:
-        raise DataError(f"{where}: has rules for detokenising, which Regard does not read: train it without them.")
+        raise DataError(
+            f"{where}: has denormalisation rules, which Regard does not support: train the model without them."
+        )
     return processor, KINDS[about.trainer_spec.model_type], names

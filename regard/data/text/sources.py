@@ -1,4 +1,4 @@
-"""From what the user names as text to pairs that can be read again and again, and from pairs to token ids."""
+"""Open the text that a user names as re-readable sentence pairs, and encode pairs as token ids."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ Given = Union[FilePath, tuple[FilePath, FilePath], TabbedFile, Iterable[tuple[st
 
 Split = Literal["train", "valid"]
 Item = TypeVar("Item")
-NO_VALIDATION = "none"  # in place of a text to validate on
-HELD_OUT = 0.02  # of the pairs, where no text to validate on is given
+NO_VALIDATION = "none"  # as --valid: train without validation
+HELD_OUT = 0.02  # share of the pairs held out without --valid
 LEAST_HELD_OUT, MOST_HELD_OUT = 5, 1000
 LEAST_TO_HOLD_OUT_OF = 50
 TOY_COUNTS: dict[Split, int] = {"train": 50_000, "valid": 1_000}
@@ -37,14 +37,14 @@ TOY_FORM = "write it as toy:NAME, toy:NAME:PAIR or toy:NAME:PAIR:COUNT, such as 
 
 @dataclass(frozen=True)
 class Text:
-    """Sentence pairs that can be read from the beginning any number of times."""
+    """Sentence pairs that can be iterated repeatedly."""
 
     description: str
     pairs: Callable[[], Iterable[Pair]]
 
 
 def open_text(given: Given, split: Split) -> Text:
-    """The text that a user means; files are opened only when they are read."""
+    """The text that a user names; files are opened lazily."""
     if isinstance(given, str) and given.startswith("toy:"):
         return _toy_text(*parse_toy(given), split=split)
     if _is_corpus(given):
@@ -57,7 +57,7 @@ def open_text(given: Given, split: Split) -> Text:
     if isinstance(given, tuple) and len(given) == 2 and all(isinstance(part, (str, PathLike)) for part in given):
         source, target = (Path(fspath(part)) for part in given)  # type: ignore[arg-type]  # checked above
         return Text(f"{source.name}, {target.name}", lambda: read_pairs(source, target))
-    # What can be read only once is kept; a list, or an object that starts anew at each `iter`, is not copied.
+    # An iterator is copied, because it can be read only once; a re-iterable object is not.
     again = list(given) if isinstance(given, Iterator) else cast(Iterable[Any], given)
     return Text("pairs from Python", lambda: map(_as_pair, again))
 
@@ -67,7 +67,7 @@ def _as_pair(item: Any) -> Pair:
         return item
     if isinstance(item, tuple | list) and len(item) == 2 and all(isinstance(side, str) for side in item):
         return Pair(item[0], item[1])
-    raise DataError(f"{item!r:.80} is no sentence pair: give (source, target) tuples of two strings.")
+    raise DataError(f"{item!r:.80} is not a sentence pair: give (source, target) tuples of two strings.")
 
 
 def parse_toy(text: str) -> tuple[ToyCorpus, int | None]:
@@ -77,7 +77,7 @@ def parse_toy(text: str) -> tuple[ToyCorpus, int | None]:
     if pair.isdecimal() and not count:
         pair, count = "", pair
     if count and (not count.isdecimal() or int(count) < 1):
-        raise DataError(f"{text}: {count!r} is no number of pairs: {TOY_FORM}.")
+        raise DataError(f"{text}: {count!r} is not a number of pairs: {TOY_FORM}.")
     from regard.data.toy import toy_corpus
 
     return toy_corpus(name, pair or None), int(count) if count else None
@@ -88,7 +88,7 @@ def _toy_text(corpus: ToyCorpus, count: int | None, split: Split) -> Text:
     made: list[Pair] = []
 
     def pairs() -> list[Pair]:
-        # Generating costs more than keeping: embedded corpora are small.
+        # Cached: embedded corpora are small, and generating them takes longer than keeping them.
         if not made:
             made.extend(Pair(pair.source, pair.target) for pair in corpus.generate(split, number, seed=0))
         return made
@@ -97,7 +97,7 @@ def _toy_text(corpus: ToyCorpus, count: int | None, split: Split) -> Text:
 
 
 def is_toy(given: Given) -> bool:
-    """Whether the text is an embedded corpus, which has a validation split of its own."""
+    """Whether the text is an embedded corpus, which has its own validation split."""
     return _is_corpus(given) or (isinstance(given, str) and given.startswith("toy:"))
 
 
@@ -106,7 +106,7 @@ def _is_corpus(given: object) -> TypeGuard[ToyCorpus]:
 
 
 def own_valid(given: Given) -> Given:
-    """The same embedded corpus, for its validation split of the usual size."""
+    """The same embedded corpus without a count, for the validation split of default size."""
     return parse_toy(given)[0] if isinstance(given, str) else given
 
 
@@ -115,14 +115,14 @@ def own_valid(given: Given) -> Given:
 
 @dataclass(frozen=True)
 class Tokenizers:
-    """Those of both languages; the same object twice if they are joint."""
+    """The tokenizers of both languages; the same object twice if joint."""
 
     source: Tokenizer
     target: Tokenizer
 
 
 def train_tokenizers(text: Text, recipe: Recipe) -> Tokenizers:
-    """Learn the pieces of both languages from the text, unless the recipe names a tokenizer trained elsewhere."""
+    """Train the tokenizers of both languages, or read those that the recipe names."""
     settings = recipe.text
     if settings.joint:
         both = chain.from_iterable((pair.source, pair.target) for pair in text.pairs())
@@ -134,12 +134,12 @@ def train_tokenizers(text: Text, recipe: Recipe) -> Tokenizers:
 
 
 def choose_tokenizer(given: Path | None, lines: Iterable[str], settings: TextSettings) -> Tokenizer:
-    """The tokenizer in a file, or one that is learnt from the lines."""
+    """Read the tokenizer file, if given, or train a tokenizer on the lines."""
     return Tokenizer.train(lines, settings) if given is None else read_tokenizer_file(given)
 
 
 def read_valid(text: Text) -> list[Pair]:
-    """The validation pairs; blank ones cannot be scored and are left out."""
+    """The validation pairs without blank ones, which cannot be scored."""
     pairs = [pair for pair in text.pairs() if pair.source.strip() and pair.target.strip()]
     if not pairs:
         raise DataError(f"{text.description}: holds no validation pairs: give text, or leave --valid out.")
@@ -147,7 +147,7 @@ def read_valid(text: Text) -> list[Pair]:
 
 
 def training_fingerprint(text: Text) -> Fingerprint:
-    """Hashes of the training sources; reading them all also checks the text before anything is written."""
+    """Hashes of the training sources; the pass over the text also validates it before anything is written."""
     hashes = fingerprint(pair.source for pair in text.pairs())
     if not len(hashes):
         raise DataError(f"{text.description}: holds no sentences to train on: give text with words in it.")
@@ -155,13 +155,13 @@ def training_fingerprint(text: Text) -> Fingerprint:
 
 
 def overlap_warning(valid: list[Pair], hashes: Fingerprint) -> str | None:
-    """A line when validation sentences occur in the training text."""
+    """A warning if validation sentences occur in the training text."""
     report = overlap_with_fingerprint([pair.source for pair in valid], hashes)
     if not report.in_training:
         return None
     return (
         f"{report.in_training:,} of {report.test_sentences:,} validation sentences occur in the training text, "
-        "so validation says less about new text."
+        "so validation scores are optimistic for new text."
     )
 
 
@@ -172,19 +172,19 @@ def encode(
     max_length: int,
     on_progress: Callable[[int], None],
 ) -> EncodedCorpus:
-    """Write the token ids of the pairs into a folder that is memory-mapped afterwards."""
+    """Write the token ids of the pairs into a folder and memory-map it."""
     return EncodedCorpus.build(pairs, tokenizers.source, tokenizers.target, folder, max_length, on_progress)
 
 
 def spread(items: list[Item], count: int) -> list[Item]:
-    """At most `count` of the items, evenly spread over them."""
+    """At most `count` items, evenly spaced."""
     if len(items) <= count:
         return items
     return [items[index * len(items) // count] for index in range(count)]
 
 
 def hold_out(text: Text) -> tuple[Text, Text, str] | None:
-    """The text without every n-th pair, those pairs to validate on, and a line about it; None if there are too few."""
+    """Training text, validation text (every n-th pair) and a message; None if there are too few pairs."""
     pairs = sum(1 for _ in text.pairs())
     if pairs < LEAST_TO_HOLD_OUT_OF:
         return None
@@ -195,8 +195,8 @@ def hold_out(text: Text) -> tuple[Text, Text, str] | None:
         return lambda: (pair for number, pair in enumerate(text.pairs(), 1) if (number % every == 0) == valid)
 
     said = (
-        f"{held:,} of the {pairs:,} pairs are held out to validate on, because --valid was not given "
-        "(--valid none: learn from all, without validation)."
+        f"{held:,} of the {pairs:,} pairs are held out for validation, because --valid was not given "
+        "(--valid none: train on all pairs, without validation)."
     )
     return (
         Text(f"{text.description} without 1 pair in {every}", chosen(False)),
@@ -206,13 +206,13 @@ def hold_out(text: Text) -> tuple[Text, Text, str] | None:
 
 
 def save_pairs(path: Path, pairs: list[Pair]) -> None:
-    """Write pairs as JSON lines, which any sentence survives."""
+    """Write pairs as JSON lines, which can hold any sentence."""
     lines = (json.dumps([pair.source, pair.target], ensure_ascii=True) for pair in pairs)
     write_bytes(path, "".join(f"{line}\n" for line in lines).encode())
 
 
 def load_pairs(path: Path) -> list[Pair]:
-    """Read them again."""
+    """Read the pairs that `save_pairs` wrote."""
     try:
         rows = [json.loads(line) for line in path.read_text("utf-8").splitlines()]
         return [Pair(source, target) for source, target in rows]
@@ -221,7 +221,7 @@ def load_pairs(path: Path) -> list[Pair]:
 
 
 def check_valid_is_there(recipe: Recipe, valid: object) -> None:
-    """Refuse settings that need a validation set when there is none."""
+    """Raise if a setting needs a validation set and there is none."""
     training = recipe.training
     needs = {
         'training.schedule = "plateau"': training.schedule == "plateau",

@@ -1,15 +1,15 @@
-"""Sentences to token ids and back, with the white-space word that each token belongs to.
+"""Sentences to token ids and back; every token knows its white-space word.
 
-`Tokenizer` is the interface, and decodes. Three classes implement it: `TrainedTokenizer` has learnt its pieces here,
-`LibraryTokenizer` and `SentencePieceTokenizer` run a tokenizer that another tool has trained.
+`Tokenizer` is the interface and decodes. Three classes implement it: `TrainedTokenizer` is trained by Regard,
+`LibraryTokenizer` and `SentencePieceTokenizer` run tokenizers trained by other tools.
 
-A vocabulary begins with `<pad> <unk> <s> </s>`, ids 0 to 3, whatever its kind. With bytes as the fallback (BPE and
-unigram) `decode(encode(line)) == line` for every string; the one exception is a lone surrogate, which UTF-8 cannot
-spell and which becomes U+FFFD. The other kinds spell unknown text `<unk>`; word and WordPiece pieces also forget
-which white space stood between two words. Words are those of `str.split()`, everywhere.
+Every vocabulary begins with `<pad> <unk> <s> </s>`, ids 0 to 3. With byte fallback (BPE and unigram),
+`decode(encode(line)) == line` for every string, except that a lone surrogate becomes U+FFFD. The other kinds encode
+unknown text as `<unk>`; word and WordPiece vocabularies also normalise white space. Words are always those of
+`str.split()`.
 
-A Tokenizer never changes after it is made, so threads may share it. It runs in the calling thread: the thread pool of
-`tokenizers` is switched off unless TOKENIZERS_PARALLELISM is set, because it does not survive a fork.
+A Tokenizer is immutable, so threads may share it. It runs in the calling thread: the thread pool of `tokenizers` is
+switched off unless TOKENIZERS_PARALLELISM is set, because it does not survive a fork.
 """
 
 from __future__ import annotations
@@ -29,31 +29,31 @@ from regard.errors import ConfigError, ModelFolderError
 from regard.storage.reading import TOKENIZER_BYTES, read_bounded
 
 Span = tuple[int, int]
-"""The first character and the one after the last."""
+"""Character span: start and exclusive end."""
 
 _FOREIGN = re.compile(r'\s*\{\s*"regard"\s*:')
 
 
 @dataclass(frozen=True)
 class Token:
-    """One token of a line: characters `start` to `end`, in the white-space word number `word`."""
+    """A token of a line: characters `start` to `end`, in white-space word number `word`."""
 
     id: int
-    text: str  # as it stands in the line; the piece itself where it stands for no text
-    word: int | None  # None for </s>, and for white space that leads to no word
+    text: str  # the text in the line; the piece itself if it has no text
+    word: int | None  # None for </s> and for trailing white space
     start: int
     end: int
 
 
 class Tokenizer(ABC):
-    """Pieces of one language, or of two that share them."""
+    """The tokenizer of one language, or of two with a joint vocabulary."""
 
-    says_unknown: bool  # whether some text can only be spelt <unk>
+    says_unknown: bool  # whether some text can only be encoded as <unk>
 
     def __init__(
         self, tokenizer_json: str, pieces: Sequence[str], surfaces: Sequence[bytes], *, says_unknown: bool
     ) -> None:
-        """`surfaces` holds the UTF-8 that each piece adds to a decoded line."""
+        """`surfaces` holds the decoded UTF-8 bytes of each piece."""
         if tuple(pieces[:4]) != SPECIAL_PIECES:
             raise ModelFolderError(
                 f"The tokenizer's first pieces are {list(pieces[:4])}, not {list(SPECIAL_PIECES)}: "
@@ -66,8 +66,8 @@ class Tokenizer(ABC):
 
     @staticmethod
     def train(lines: Iterable[str], settings: TextSettings, size: int | None = None) -> Tokenizer:
-        """Learn the pieces of a text; the same lines give the same tokenizer."""
-        from regard.data.text.trained import train_tokenizer  # which implements this class
+        """Train a tokenizer; training is deterministic."""
+        from regard.data.text.trained import train_tokenizer  # it imports this module
 
         return train_tokenizer(lines, settings, size)
 
@@ -82,24 +82,24 @@ class Tokenizer(ABC):
 
     @abstractmethod
     def whole_word(self, id: int) -> str | None:  # noqa: A002
-        """The word that a piece spells; None for parts of a word."""
+        """The word of a word-initial or whole-word piece; None inside a word."""
 
     # --- text to tokens -------------------------------------------------------------------------------------------
 
     def encode(self, text: str) -> list[int]:
-        """The ids of a line; EOS ends them."""
+        """The ids of a line, EOS included."""
         return self.encode_many([text])[0]
 
     @abstractmethod
     def encode_many(self, texts: Sequence[str]) -> list[list[int]]:
-        """The ids of many lines, faster than one by one; other threads run meanwhile."""
+        """The ids of many lines, faster than one by one; releases the GIL."""
 
     @abstractmethod
     def _placed(self, text: str) -> tuple[list[int], list[Span]]:
-        """The ids of a line with the characters that each stands for, EOS included."""
+        """The ids of a line and their character spans, EOS included."""
 
     def encode_prefix(self, prefix: str | Sequence[int] | None) -> list[int]:
-        """The ids of a forced beginning, without an end unless the end itself is forced."""
+        """The ids of a target prefix, without EOS unless the prefix contains it."""
         if prefix is None:
             return []
         if isinstance(prefix, str):
@@ -108,8 +108,8 @@ class Tokenizer(ABC):
             last = place == len(prefix) - 1
             if not UNK <= number < self.size or number == BOS or (number == EOS and not last):
                 raise ConfigError(
-                    f"prefix: {number} at place {place} is no piece that a line can hold there: "
-                    f"give ids of pieces, 0 to {self.size - 1}, with </s> only at the end."
+                    f"prefix: id {number} at position {place} is not allowed there: "
+                    f"give piece ids from {UNK} to {self.size - 1}, without <s>, and </s> only at the end."
                 )
         return list(prefix)
 
@@ -117,12 +117,12 @@ class Tokenizer(ABC):
         """The tokens of a line, one for each id of `encode`."""
         ids, offsets = self._placed(without_surrogates(text))
         if self.decode(ids) == text:
-            return self.decoded_tokens(ids)  # knows the characters of each byte piece
+            return self.decoded_tokens(ids)  # it assigns the characters of byte pieces
         words = _Words(text)
         tokens = []
         for number, (start, end) in zip(ids[:-1], offsets[:-1], strict=True):
             if start == 0 and self._pieces[number] == MARKER and text[0] != " ":
-                end = 0  # the marker before the first word stands for no character of the line
+                end = 0  # the marker before the first word has no character in the line
             tokens.append(self._token(number, text, start, end, words.of(start, end)))
         tokens.append(Token(EOS, SPECIAL_PIECES[EOS], None, len(text), len(text)))
         return tuple(tokens)
@@ -130,15 +130,15 @@ class Tokenizer(ABC):
     # --- tokens to text -------------------------------------------------------------------------------------------
 
     def decode(self, ids: Iterable[int], unknown: Sequence[str] = ()) -> str:
-        """The text of the ids; PAD, BOS and EOS are dropped, the n-th UNK reads `unknown[n]`, else `<unk>`.
+        """The text of the ids; PAD, BOS and EOS are dropped, the n-th UNK becomes `unknown[n]`, or `<unk>`.
 
-        Bytes that make no character, which a model may well produce, become U+FFFD.
+        Invalid UTF-8, which a model may generate from byte pieces, becomes U+FFFD.
         """
         raw = b"".join(self._bytes(ids, unknown)).decode("utf-8", errors="replace")
         return self._finished(raw)[0]
 
     def decoded_tokens(self, ids: Sequence[int], unknown: Sequence[str] = ()) -> tuple[Token, ...]:
-        """The tokens of `decode(ids)`, one for each id; their words are those of `decode(ids).split()`."""
+        """The tokens of `decode(ids)`, one for each id; `word` indexes `decode(ids).split()`."""
         parts = list(self._bytes(ids, unknown))
         raw, spans = _decode_parts(parts)
         text, spans = self._finished(raw, spans)
@@ -150,7 +150,7 @@ class Tokenizer(ABC):
 
     @abstractmethod
     def _finished(self, raw: str, spans: Sequence[Span] = ()) -> tuple[str, list[Span]]:
-        """The text of the joined pieces, without the spaces and escapes that are not text, and spans moved with it."""
+        """The text of the joined pieces, without outer spaces and escapes, and the shifted spans."""
 
     def _token(self, number: int, text: str, start: int, end: int, word: int | None) -> Token:
         surface = text[start:end]
@@ -161,7 +161,7 @@ class Tokenizer(ABC):
         return Token(number, bare or self._pieces[number], word, start, end)
 
     def _bytes(self, ids: Iterable[int], unknown: Sequence[str]) -> Iterator[bytes]:
-        """What each id adds to the text."""
+        """The decoded bytes of each id."""
         replacements = iter(unknown)
         for number in ids:
             if number == UNK and unknown:
@@ -213,13 +213,13 @@ class Tokenizer(ABC):
 
 
 def _decode_parts(parts: Sequence[bytes]) -> tuple[str, list[Span]]:
-    """The text of all parts and the characters of each; a part of a character has the whole of it."""
+    """The text of all parts and the character span of each; a partial character gets the span of the whole."""
     decoder = codecs.getincrementaldecoder("utf-8")(errors="replace")
     text = ""
     spans = []
     pending = False
     for part in parts:
-        broken = bool(pending and part and part[0] & 0xC0 != 0x80)  # a character was begun and this part drops it
+        broken = bool(pending and part and part[0] & 0xC0 != 0x80)  # an incomplete character is followed by a new one
         start = len(text) + broken
         text += decoder.decode(part)
         pending = bool(decoder.getstate()[0])
@@ -229,7 +229,7 @@ def _decode_parts(parts: Sequence[bytes]) -> tuple[str, list[Span]]:
 
 
 class _Words:
-    """Where the white-space words of a line stand."""
+    """The spans of the white-space words of a line."""
 
     def __init__(self, text: str) -> None:
         self._starts: list[int] = []

@@ -1,4 +1,4 @@
-"""Tokenizers that Regard has trained; the library `tokenizers` runs them."""
+"""Tokenizers trained by Regard and run by the library `tokenizers`."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ _UNESCAPED = {escaped: plain for plain, escaped in ESCAPES.items()}
 
 
 def train_tokenizer(lines: Iterable[str], settings: TextSettings, size: int | None) -> TrainedTokenizer:
-    """Learn the pieces of a text; at most `size`, or `settings.vocabulary_size`."""
+    """Train a tokenizer with at most `size` pieces (default: `settings.vocabulary_size`)."""
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
     content = train_pieces(lines, settings, settings.vocabulary_size if size is None else size)
     return TrainedTokenizer(json.dumps(content, ensure_ascii=False))
 
 
 class TrainedTokenizer(Tokenizer):
-    """Pieces that Regard has learnt."""
+    """A tokenizer trained by Regard."""
 
     def __init__(self, tokenizer_json: str) -> None:
         os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
@@ -40,11 +40,11 @@ class TrainedTokenizer(Tokenizer):
             content: dict[str, Any] = parse_json(tokenizer_json.encode())
             check_own(content)
             self._full = _engine(content)
-            # most lines hold nothing to escape, and skipping those steps halves the time
+            # most lines need no escaping; skipping those steps halves the time
             self._plain = _engine(_without_escapes(content))
             pieces = [self._full.id_to_token(number) or "" for number in range(self._full.get_vocab_size())]
             surfaces = _surfaces(pieces, content)
-            # the marker or space before the first word belongs to the pieces, not to the line
+            # the decoder drops the marker or space before the first word
             self._leads_with_space = content["model"]["type"] != "WordLevel" or b" " in surfaces[UNK]
             says_unknown = not content["model"].get("byte_fallback", False)
         except Exception as error:  # `tokenizers` raises bare Exceptions
@@ -54,7 +54,7 @@ class TrainedTokenizer(Tokenizer):
         super().__init__(self._full.to_str(pretty=False), pieces, surfaces, says_unknown=says_unknown)
 
     def whole_word(self, id: int) -> str | None:  # noqa: A002
-        """The word that a piece spells from its beginning; None for pieces that go on inside a word."""
+        """The word of a word-initial piece; None for a continuation."""
         surface = self._surfaces[id]
         if id < len(SPECIAL_PIECES) or (self._leads_with_space and not surface.startswith(b" ")):
             return None
@@ -62,19 +62,19 @@ class TrainedTokenizer(Tokenizer):
         return _unescape(word.removeprefix(" ") if self._leads_with_space else word) or None
 
     def encode(self, text: str) -> list[int]:
-        """The ids of a line; EOS ends them."""
+        """The ids of a line, EOS included."""
         text = without_surrogates(text)
         ids: list[int] = guarded(self._engine_for(text).encode, text).ids
         return ids
 
     def encode_many(self, texts: Sequence[str]) -> list[list[int]]:
-        """The ids of many lines, faster than one by one; other threads run meanwhile."""
+        """The ids of many lines, faster than one by one; releases the GIL."""
         clean = [without_surrogates(text) for text in texts]
         engine = self._full if any(map(_NEEDS_ESCAPING.search, clean)) else self._plain
         return [encoding.ids for encoding in guarded(engine.encode_batch_fast, clean)]
 
     def _placed(self, text: str) -> tuple[list[int], list[Span]]:
-        """The ids of a line with the characters that each stands for, EOS included."""
+        """The ids of a line and their character spans, EOS included."""
         encoding = guarded(self._engine_for(text).encode, text)
         return encoding.ids, encoding.offsets
 
@@ -82,7 +82,7 @@ class TrainedTokenizer(Tokenizer):
         return self._full if _NEEDS_ESCAPING.search(text) else self._plain
 
     def _finished(self, raw: str, spans: Sequence[Span] = ()) -> tuple[str, list[Span]]:
-        """The text of the joined pieces, without the space that leads and without escapes, and spans moved with it."""
+        """The text of the joined pieces, without the leading space and escapes, and the shifted spans."""
         if self._leads_with_space and raw.startswith(" "):
             raw, spans = raw[1:], [(max(0, start - 1), max(0, end - 1)) for start, end in spans]
         if ESCAPE in raw:
@@ -92,7 +92,7 @@ class TrainedTokenizer(Tokenizer):
 
 def _engine(content: dict[str, Any]) -> tokenizers.Tokenizer:
     engine = guarded(tokenizers.Tokenizer.from_str, json.dumps(content))
-    engine.encode_special_tokens = True  # "</s>" in a line is text, not the end of it
+    engine.encode_special_tokens = True  # "</s>" in a line is plain text
     return engine
 
 
@@ -102,7 +102,7 @@ def _without_escapes(content: dict[str, Any]) -> dict[str, Any]:
 
 
 def _surfaces(pieces: Sequence[str], content: dict[str, Any]) -> list[bytes]:
-    """What each piece adds to a decoded line; a space leads where a word begins."""
+    """The decoded bytes of each piece; a word-initial piece begins with a space."""
     model = content["model"]
     words = content["pre_tokenizer"]["behavior"] == "Removed"
     prefix = model["continuing_subword_prefix"] if model["type"] == "WordPiece" else None
@@ -126,7 +126,7 @@ def _unescape(raw: str) -> str:
 
 
 def _unescape_spans(raw: str, spans: Sequence[Span]) -> list[Span]:
-    """Spans in the escaped text as spans in the text itself; a part of an escape has the whole character."""
+    """Convert spans in the escaped text to spans in the text; part of an escape gets the whole character."""
     starts = {found.start() for found in _ESCAPED.finditer(raw)}
     place, removed = [], 0
     for index in range(len(raw) + 1):

@@ -1,12 +1,11 @@
 """A deterministic trainer for unigram pieces (Kudo 2018, "Subword regularization", section 3.2).
 
-The likelihood of a text is the product of its pieces' probabilities. Starting from many candidate pieces, two steps
-alternate: estimate the probabilities from the best segmentation of every chunk, and drop the pieces whose loss costs
-the likelihood least, until the vocabulary has its size. Single characters always stay.
+The likelihood of a text is the product of its pieces' probabilities. Training starts from many candidate pieces and
+alternates two steps until the vocabulary has its size: estimate the probabilities from the best segmentation of every
+chunk, and prune the pieces whose removal reduces the likelihood least. Single characters are never pruned.
 
-Departures from the paper: the candidates are BPE pieces rather than all frequent substrings, and the expectation is
-taken over the best segmentation alone (hard EM). `tokenizers`' own trainer sums in the order of a hash table, so that
-the same text gives another vocabulary on each run; this one does not.
+Differences from the paper: candidates are BPE pieces instead of all frequent substrings, and EM counts only the best
+segmentation (hard EM). The unigram trainer of `tokenizers` sums in hash order, so its vocabularies vary between runs.
 """
 
 from __future__ import annotations
@@ -17,12 +16,12 @@ from collections.abc import Mapping, Sequence
 
 from tokenizers import Tokenizer, models
 
-SHRINK = 0.75  # share of the pieces that survives a round
-NEVER_SEEN = 0.01  # a required character that no segmentation uses still needs a probability
+SHRINK = 0.75  # share of the pieces kept in each round
+NEVER_SEEN = 0.01  # pseudo-count of required characters that no segmentation uses
 
 
 def train_unigram(chunks: Mapping[str, int], candidates: Sequence[str], size: int) -> list[tuple[str, float]]:
-    """At most `size` (piece, log-probability), the likeliest first, for chunks of text with their counts."""
+    """At most `size` pairs (piece, log-probability), most probable first, for chunks of text with their counts."""
     ordered = sorted(chunks)
     required = [piece for piece in candidates if len(piece) == 1]
     pieces = list(candidates)
@@ -39,7 +38,7 @@ def train_unigram(chunks: Mapping[str, int], candidates: Sequence[str], size: in
 
 
 def _first_counts(chunks: Mapping[str, int], pieces: Sequence[str]) -> Counter[str]:
-    """How often each piece occurs anywhere in the chunks."""
+    """The number of occurrences of each piece in the chunks."""
     wanted = set(pieces)
     longest = max(map(len, pieces))
     counts: Counter[str] = Counter()
@@ -52,13 +51,13 @@ def _first_counts(chunks: Mapping[str, int], pieces: Sequence[str]) -> Counter[s
 
 
 def _scores(counts: Mapping[str, int], pieces: Sequence[str]) -> dict[str, float]:
-    """Log-probabilities, rounded so that they are written down in few digits."""
+    """Log-probabilities, rounded for a compact file."""
     total = math.log(sum(counts.values()) or 1)
     return {piece: round(math.log(counts.get(piece, 0) or NEVER_SEEN) - total, 6) for piece in pieces}
 
 
 def _segment(ordered: Sequence[str], chunks: Mapping[str, int], scores: Mapping[str, float]) -> Counter[str]:
-    """How often each piece is used in the best segmentation of every chunk."""
+    """The count of each piece in the best segmentations of all chunks."""
     names = list(scores)
     model = Tokenizer(models.Unigram([("<unk>", 0.0), *((name, scores[name]) for name in names)], 0, False))
     counts: Counter[str] = Counter()
@@ -72,7 +71,7 @@ def _segment(ordered: Sequence[str], chunks: Mapping[str, int], scores: Mapping[
 
 
 def _prune(counts: Mapping[str, int], pieces: Sequence[str], required: Sequence[str], keep: int) -> list[str]:
-    """The `keep` pieces that matter most: the loss without a piece is its count times what its spelling costs."""
+    """Keep `keep` pieces with the highest loss: count times the drop in log-probability without the piece."""
     scores = _scores(counts, pieces)
     characters = set(required)
 
@@ -87,7 +86,7 @@ def _prune(counts: Mapping[str, int], pieces: Sequence[str], required: Sequence[
 
 
 def _best_split(piece: str, scores: Mapping[str, float]) -> float:
-    """The score of the likeliest spelling of a piece by other pieces."""
+    """The log-probability of the best segmentation of a piece into other pieces."""
     best = [0.0] + [-math.inf] * len(piece)
     for end in range(1, len(piece) + 1):
         for start in range(end):

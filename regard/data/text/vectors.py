@@ -1,8 +1,7 @@
-"""Word vectors in text form: word2vec (a first line "count size") and GloVe (none).
+"""Pre-trained word vectors in text format: word2vec (header line "count size") and GloVe (no header).
 
-A vector belongs to a word, so it goes to the piece that is the whole word: "▁house" (BPE, unigram), "house" (WordPiece,
-words). Pieces inside a word have no vector. A word that the file spells only in lower case lends its vector to a piece
-with capitals.
+A word vector initialises the piece that is the whole word: "▁house" (BPE, unigram), "house" (WordPiece, words). Pieces
+inside a word get no vector. A capitalised piece falls back to the vector of the lower-case word.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ Vector = npt.NDArray[np.float32]
 
 
 def read_vectors(path: Path | str, tokenizer: Tokenizer, size: int) -> tuple[dict[int, Vector], int]:
-    """The vectors (size,) of the tokenizer's pieces by their ids, and how many pieces have one."""
+    """The vectors (size,) by piece id, and the number of pieces with a vector."""
     exact, lower = _wanted(tokenizer)
     rows: dict[int, Vector] = {}
     borrowed: dict[int, Vector] = {}
@@ -36,7 +35,7 @@ def read_vectors(path: Path | str, tokenizer: Tokenizer, size: int) -> tuple[dic
 
 
 def write_vectors(path: Path | str, tokenizer: Tokenizer, matrix: npt.NDArray[np.floating]) -> int:
-    """Write the rows of matrix (V, size) that belong to whole words in word2vec's form; how many they are."""
+    """Write the rows of matrix (V, size) of whole words in word2vec format; returns their number."""
     if matrix.shape[0] != tokenizer.size:
         raise DataError(
             f"{matrix.shape[0]} vectors for {tokenizer.size} pieces: give one row for each piece of the tokenizer."
@@ -53,7 +52,7 @@ def write_vectors(path: Path | str, tokenizer: Tokenizer, matrix: npt.NDArray[np
 
 
 def _wanted(tokenizer: Tokenizer) -> tuple[dict[str, int], dict[str, list[int]]]:
-    """Pieces by their word, and pieces with capitals by the lower-case word."""
+    """Pieces by word, and capitalised pieces by lower-case word."""
     exact: dict[str, int] = {}
     lower: dict[str, list[int]] = {}
     for piece in range(tokenizer.size):
@@ -76,13 +75,13 @@ def _entries(path: Path | str, size: int) -> Iterator[tuple[int, str, list[str]]
             announced = int(fields[0])
             _check_width(int(fields[1]), path, number, size)
             continue
-        # a word may hold spaces (GloVe's largest file has such), but not a number after the first
+        # a word may contain spaces (GloVe 840B has such words), but no number after the first
         if len(fields) <= size or (len(fields) > size + 1 and _is_number(fields[1])):
             _check_width(len(fields) - 1, path, number, size)
         count += 1
         yield number, " ".join(fields[:-size]), fields[-size:]
     if not count or (announced is not None and count != announced):
-        raise DataError(f"{path}: {count} vectors where {announced or 'some'} must be. The file is cut: get it again.")
+        raise DataError(f"{path}: {count} vectors, expected {announced or 'some'}. The file is cut off: get it again.")
 
 
 def _check_width(found: int, path: Path | str, number: int, size: int) -> None:

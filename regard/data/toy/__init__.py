@@ -1,4 +1,4 @@
-"""Embedded corpora: they need no file and no network, and come with gold word alignments."""
+"""Embedded corpora with gold word alignments; they need no file and no network."""
 
 from regard.data.toy.dates import DateCorpus
 from regard.data.toy.pairs import SPLITS, AlignedPair, ToyCorpus
@@ -9,9 +9,9 @@ from regard.errors import DataError, did_you_mean
 __all__ = ["SPLITS", "TOY_NAMES", "TOY_PAIRS", "AlignedPair", "ToyCorpus", "toy_corpus"]
 
 TOY_NAMES: dict[str, str] = {
-    "copy": "syllables, said again in the same order",
-    "reverse": "syllables, said again in the reverse order",
-    "sort": "syllables, said again in alphabetical order",
+    "copy": "syllables, repeated in the same order",
+    "reverse": "syllables, repeated in reverse order",
+    "sort": "syllables, repeated in alphabetical order",
     "dates": "written English dates, translated to ISO 8601",
     "phrases": "natural English from a synchronous grammar, with its French, German or Korean translation",
 }
@@ -27,7 +27,7 @@ TOY_PAIRS: dict[str, tuple[str, ...]] = {
 
 
 def toy_corpus(name: str, pair: str | None = None) -> ToyCorpus:
-    """The embedded corpus of a name, for a language pair if it has several."""
+    """The embedded corpus with this name and language pair."""
     if name not in TOY_NAMES:
         raise DataError(f"corpus {name!r}: there is no such embedded corpus; {did_you_mean(name, TOY_NAMES)}")
     pairs = TOY_PAIRS[name]

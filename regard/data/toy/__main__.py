@@ -9,7 +9,7 @@ from regard.data.toy.pairs import AlignedPair
 from regard.data.toy.phrases import productions
 from regard.errors import RegardError
 
-# How many times more pairs are read than shown when every production is to be found among them.
+# Pairs generated for each pair shown, to find one for every production.
 COVER_FACTOR = 40
 
 

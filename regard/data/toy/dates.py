@@ -26,8 +26,8 @@ MONTHS = (
     "December",
 )
 
-# Every style gives one reading only: the month is spelled out, or the order is the German or the ISO-like one.
-# Words in braces are linked to the ISO date surely; a weekday and the small words are possible.
+# Every style is unambiguous: the month is spelled out, or the order is German or ISO-like.
+# Words in braces have sure links to the ISO date; weekdays and function words have possible links.
 STYLES = (
     "{day} {month} {year}",
     "{month} {day}, {year}",
@@ -74,14 +74,14 @@ def written(date: datetime.date, style: str) -> str:
 
 
 def split_of(date: datetime.date) -> str:
-    """The split of a date, whatever its style: no date of one split is seen in another."""
+    """The split of a date, independent of its style: splits share no date."""
     bucket = zlib.crc32(date.isoformat().encode()) % 10
     return {0: "valid", 1: "test"}.get(bucket, "train")
 
 
 @dataclass(frozen=True, slots=True)
 class DateCorpus:
-    """Dates from 1900 to 2099; disjoint by date."""
+    """Dates from 1900 to 2099; the splits are disjoint by date."""
 
     name: str = "dates"
     pair: str = "en-iso"

@@ -1,4 +1,4 @@
-"""What every embedded corpus gives: pairs of sentences with their gold word alignment."""
+"""The interface of embedded corpora: sentence pairs with gold word alignments."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ SPLITS = ("train", "valid", "test", "structures", "long")
 
 @dataclass(frozen=True, slots=True)
 class AlignedPair:
-    """A sentence, its translation, and the links (source word, target word) from 0; possible contains sure."""
+    """A sentence, its translation, and links (source word, target word) counted from 0; possible contains sure."""
 
     source: str
     target: str
@@ -22,7 +22,7 @@ class AlignedPair:
 
 
 class ToyCorpus(Protocol):
-    """An embedded corpus: deterministic by split and seed, unlimited, generated while it is read."""
+    """An embedded corpus: unlimited, generated lazily, deterministic by split and seed."""
 
     @property
     def name(self) -> str:
@@ -63,7 +63,7 @@ class ToyCorpus(Protocol):
 
 
 def check_split(split: str, known: tuple[str, ...], corpus: str) -> None:
-    """Refuse a split that the corpus does not have."""
+    """Raise if the corpus has no such split."""
     if split not in known:
         raise DataError(f"split {split!r}: the corpus {corpus!r} has no such split; {did_you_mean(split, known)}")
 
@@ -71,7 +71,7 @@ def check_split(split: str, known: tuple[str, ...], corpus: str) -> None:
 def length_bounds(
     corpus: str, shortest: int, longest: int, min_words: int | None, max_words: int | None
 ) -> tuple[int, int]:
-    """The asked bounds on source words, or a corpus's own; bounds that no sentence meets are refused."""
+    """The bounds on source words, by default the corpus's own; raises if no sentence meets them."""
     low = shortest if min_words is None else max(shortest, min_words)
     high = longest if max_words is None else min(longest, max_words)
     if low > high:

@@ -1,17 +1,17 @@
-"""Embedded scenes: coloured shapes on a grey ground, drawn by us, with captions in English and Korean.
+"""Embedded scenes: generated images of coloured shapes on grey, with captions in English and Korean.
 
-A scene has one to three things, no two of the same colour and shape. Its captions are all true sentences of one form:
-a scene of one thing names it, a scene of more says how one lies to another. The size may be told or left out. The
-captions to learn from are the usual ones, which begin with what strikes the eye.
+A scene has one to three things, no two with the same colour and shape. Its valid captions are all true sentences of one
+form: one thing is named, or two things are named with their spatial relation. The size may be mentioned or not.
+Training uses the usual captions, which begin with the most salient thing.
 
     a small red circle left of a blue square
     작은 빨간 원이 파란 정사각형 왼쪽에 있다
 
-Because every true caption is known, and with it the thing that each of its words speaks of, one can check whether a
-caption is right and whether the captioner looked at the right place.
+All valid captions are known, with the thing that each word refers to. So both the caption and the attention of a
+captioner can be checked.
 
-Splits: "train", "valid" and "test" share no scene. The colours and shapes of "unseen" come together in no other split,
-and all its scenes are made of them.
+Splits: "train", "valid" and "test" share no scene. All scenes of "unseen" consist of colour-shape combinations that
+occur in no other split.
 
     python -m regard.data.toy.scenes pictures --split unseen --count 5    writes PNG files and a TSV of their captions
 """
@@ -65,12 +65,12 @@ UNSEEN = frozenset(
     }
 )
 SIZES: dict[str, tuple[int, int]] = {"small": (12, 15), "large": (22, 27)}  # pixels, both ends included
-THINGS_CHANCES = (0.15, 0.5, 0.35)  # of one, two and three things in a scene
+THINGS_CHANCES = (0.15, 0.5, 0.35)  # probabilities of one, two and three things in a scene
 GAP = 3  # pixels between the boxes of two things
-APART = 10  # pixels from centre to centre that make "left of" true; boxes with a gap always have it on one axis
-GROUND = (110, 180)  # greys of the ground
+APART = 10  # minimum distance of centres, in pixels, for "left of"; boxes with a gap reach it on one axis
+GROUND = (110, 180)  # range of background greys
 NOISE = 5.0
-JITTER = 14  # by which the three numbers of a colour vary
+JITTER = 14  # maximum change of each RGB component
 
 KOREAN = {
     "red": "빨간",
@@ -122,15 +122,15 @@ class Thing:
 
 
 Mentions = tuple[tuple[int, int], ...]
-"""(word of the caption, thing of the scene), both from 0, for each word that tells of a thing."""
+"""(word of the caption, thing of the scene), both from 0, for each word that refers to a thing."""
 
 Named = tuple[tuple[int, bool], ...]
-"""(thing, whether its size is told) for each thing of a caption."""
+"""(thing, whether its size is mentioned) for each thing of a caption."""
 
 
 @dataclass(frozen=True, slots=True)
 class Scene:
-    """Things on a ground; `grain` is what the ground's grey, its noise and the tints follow from."""
+    """Things on a background; `grain` seeds the background grey, its noise and the tints."""
 
     things: tuple[Thing, ...]
     grain: int
@@ -149,7 +149,7 @@ class Scene:
         return canvas.clip(0, 255).round().astype(np.uint8)
 
     def captions(self, language: Language = "en") -> Mapping[str, Mentions]:
-        """Every valid caption, with the things that its words tell of."""
+        """Every valid caption, with the things that its words refer to."""
         phrases: list[tuple[Named, str]]  # with the relation
         if len(self.things) == 1:
             phrases = [(((0, sized),), "") for sized in (False, True)]
@@ -163,10 +163,10 @@ class Scene:
         return dict(self._say(named, how, language) for named, how in phrases)
 
     def usual_captions(self, language: Language = "en") -> list[str]:
-        """The valid captions that begin with what strikes the eye, as people's do.
+        """The valid captions that begin with the most salient thing, as people's do.
 
-        A large thing comes before a small one and, of two alike, the left one. It is related to the thing nearest to
-        it, along the direction in which they are further apart. What remains open is whether sizes are told.
+        That is the largest thing; of two equally large ones, the left one. It is related to its nearest thing, along
+        the axis with the larger distance. The captions differ only in the mention of sizes.
         """
         if len(self.things) == 1:
             return list(self.captions(language))
@@ -197,7 +197,7 @@ class Scene:
 
 
 def relations(one: Box, other: Box) -> list[str]:
-    """How the first box lies to the second; a box that lies aslant is both beside and above or below."""
+    """The spatial relations of the first box to the second; a diagonal position has two."""
     (x, y), (other_x, other_y) = one.centre, other.centre
     held = {
         "left of": other_x - x >= APART,
@@ -248,7 +248,7 @@ class CaptionedScene:
 
 
 def scenes(split: str, count: int, seed: int = 0, language: Language = "en") -> Iterator[CaptionedScene]:
-    """Yield `count` scenes of a split, each with one of its usual captions; the same for the same seed."""
+    """Yield `count` scenes of a split, each with one of its usual captions; deterministic by seed."""
     if split not in SPLITS:
         raise DataError(f"split {split!r}: the scenes have no such split; {did_you_mean(split, SPLITS)}")
     if language not in LANGUAGES:
@@ -279,7 +279,7 @@ def split_of(scene: Scene) -> str:
 
 
 def _random_scene(generator: np.random.Generator, unseen: bool) -> Scene | None:
-    """A scene, or None if its things do not find room."""
+    """A random scene, or None if the things do not fit."""
     pairs = sorted(UNSEEN) if unseen else [pair for pair in product(COLOURS, SHAPES) if pair not in UNSEEN]
     count = 1 + int(generator.choice(len(THINGS_CHANCES), p=THINGS_CHANCES))
     things: list[Thing] = []
@@ -301,12 +301,12 @@ def _touch(one: Box, other: Box) -> bool:
 
 # --- drawing ------------------------------------------------------------------------------------------------------
 
-FINE = 8  # stencils are drawn so many times larger, for smooth edges
+FINE = 8  # supersampling factor of stencils, for smooth edges
 
 
 @cache
 def _stencil(shape: str, size: int) -> npt.NDArray[np.float64]:
-    """How much of each pixel (size, size) the shape covers, from 0 to 1."""
+    """The coverage of each pixel (size, size) by the shape, from 0 to 1."""
     picture = Image.new("L", (size * FINE, size * FINE))
     draw, edge = ImageDraw.Draw(picture), size * FINE - 1
     if shape == "circle":
@@ -348,7 +348,7 @@ def _fitted(x: npt.NDArray[np.float64], y: npt.NDArray[np.float64]) -> list[tupl
 def main(arguments: list[str] | None = None) -> int:
     """Write scenes as PNG files, with a TSV of their captions."""
     parser = argparse.ArgumentParser(prog="python -m regard.data.toy.scenes", description=main.__doc__)
-    parser.add_argument("folder", type=Path, help="where to write; it is made if it is not there")
+    parser.add_argument("folder", type=Path, help="output folder; created if missing")
     parser.add_argument("--split", default="test", help="one of " + ", ".join(SPLITS))
     parser.add_argument("--language", default="en", help="one of " + ", ".join(LANGUAGES))
     parser.add_argument("--count", type=int, default=10)

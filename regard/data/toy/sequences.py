@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from regard.data.toy.pairs import AlignedPair, check_split, length_bounds
 
-# Forty syllables: enough that order cannot be guessed, few enough that they are learnt in a minute.
+# Forty syllables: too many to guess the order, few enough to learn in a minute.
 SYLLABLES = tuple(sorted(consonant + vowel for consonant in "bdfgklmn" for vowel in "aeiou"))
 TRAINED_LENGTHS = (1, 20)
 LONG_LENGTHS = (21, 40)
@@ -25,13 +25,13 @@ def _sort(words: list[str]) -> list[int]:
     return sorted(range(len(words)), key=words.__getitem__)  # Python's sort is stable, so ties keep their order.
 
 
-# The order in which each task says the source words.
+# The target order of each task.
 ORDERS: dict[str, Callable[[list[str]], list[int]]] = {"copy": _copy, "reverse": _reverse, "sort": _sort}
 
 
 @dataclass(frozen=True, slots=True)
 class SequenceCorpus:
-    """Random syllables, said again in the same, the reverse or the alphabetical order."""
+    """Random syllables, repeated in the same, reverse or alphabetical order."""
 
     name: str
     pair: str = "syllables"

@@ -1,14 +1,13 @@
-"""Two ears: an embedded set whose answer depends on two distant places together.
+"""Two ears: an embedded image set whose class depends on two distant regions together.
 
-A head with an ear at either side of the picture. Each ear wears one of eight patterns, and the class is whether both
-wear the same. What one ear wears says nothing about the class: each pattern is as frequent among the same as among the
-different. A network that sees only a neighbourhood at a time and adds up what it sees (a convolutional network with a
-mean at its end, whose receptive field is narrower than the head) can hardly do better than chance; one in which distant
-places meet can be right every time.
+Each image shows a head with an ear at either side. Each ear has one of eight patterns; the class is whether both have
+the same. One ear alone carries no information: every pattern is equally frequent in both classes. A convolutional
+network with global average pooling whose receptive field is narrower than the head only sums local evidence, and
+hardly exceeds chance. A network that relates distant positions can reach 100 %.
 
-How well can it do at most? It adds up a number u for the left ear and v for the right one and says "same" above some
-threshold. If it is right about both (a, a) and (b, b), then u_a + v_b or u_b + v_a is above the threshold too, so it is
-wrong about (a, b) or (b, a). Right about all that is the same, it is wrong about half of what is different: 75 %.
+The upper bound of summed local evidence: the network adds u for the left ear and v for the right one, and answers
+"same" above a threshold. If (a, a) and (b, b) are right, then u_a + v_b or u_b + v_a exceeds the threshold too, so
+(a, b) or (b, a) is wrong. With every "same" right, half of "different" is wrong: 75 %.
 """
 
 from __future__ import annotations
@@ -26,24 +25,24 @@ SIZE = 40
 EAR = 9  # height and width of an ear
 CLASSES = ("different", "same")
 COUNTS: dict[Split, int] = {"train": 20_000, "valid": 1_000, "test": 5_000}
-JITTER = 2  # pixels by which an ear may lie off its place
+JITTER = 2  # maximum offset of an ear, in pixels
 NOISE = 20.0  # standard deviation, in grey levels
-TOGETHER = 1000  # images made at a time
+TOGETHER = 1000  # images generated at a time
 LEFT, RIGHT, TOP = 7, 32, 9  # the centres
-GAP = RIGHT - LEFT - 2 * JITTER - EAR  # pixels between the ears, at least: the narrowest neighbourhood that sees both
+GAP = RIGHT - LEFT - 2 * JITTER - EAR  # minimum pixels between the ears: a receptive field must exceed it to see both
 
 Patch = npt.NDArray[np.float32]
 
 
 def patterns() -> Patch:
-    """The eight patterns (8, EAR, EAR), each with values 0 and 1, and about half of each."""
+    """The eight patterns (8, EAR, EAR), with values 0 and 1 about equally often."""
     row, column = np.mgrid[0:EAR, 0:EAR]
     centre = EAR // 2
     ring = np.maximum(abs(row - centre), abs(column - centre))
     drawn = [
-        row % 4 < 2,  # lying stripes
-        column % 4 < 2,  # standing stripes
-        (row + column) % 4 < 2,  # stripes that fall, and that rise
+        row % 4 < 2,  # horizontal stripes
+        column % 4 < 2,  # vertical stripes
+        (row + column) % 4 < 2,  # diagonal stripes, in both directions
         (row - column) % 4 < 2,
         (row // 2 + column // 2) % 2 == 0,  # a chessboard
         ring % 2 == 0,  # squares within squares
@@ -54,7 +53,7 @@ def patterns() -> Patch:
 
 
 def two_ears(split: Split, count: int, seed: int = 0) -> ImageSet:
-    """So many images; the same for the same split and seed, and no image of one split in another."""
+    """`count` images, deterministic by split and seed; splits share no image."""
     generator = np.random.Generator(np.random.PCG64([seed, zlib.crc32(split.encode())]))
     ears = patterns()
     labels = generator.integers(0, 2, count)
@@ -73,7 +72,7 @@ def two_ears(split: Split, count: int, seed: int = 0) -> ImageSet:
 
 
 def _heads(count: int, generator: np.random.Generator) -> Patch:
-    """Dark grounds (count, SIZE, SIZE) with a head that tells nothing: it lies anywhere between and below the ears."""
+    """Dark backgrounds (count, SIZE, SIZE) with an uninformative head, placed randomly between and below the ears."""
     row, column = np.mgrid[0:SIZE, 0:SIZE].astype(np.float32)
     y, x, height, width, grey = generator.uniform((24, 17, 8, 7, 90), (28, 22, 11, 9, 170), (count, 5)).T[
         ..., None, None
@@ -83,7 +82,7 @@ def _heads(count: int, generator: np.random.Generator) -> Patch:
 
 
 def _wear(canvas: Patch, worn: Patch, x: int, generator: np.random.Generator) -> None:
-    """Put an ear on each picture, near its place, in its own brightness."""
+    """Draw an ear on each image, with random offset and brightness."""
     offsets = generator.integers(-JITTER, JITTER + 1, (len(canvas), 2))
     dark, light = generator.uniform((0, 180), (60, 255), (len(canvas), 2)).T[..., None, None]
     drawn = dark + (light - dark) * worn
@@ -93,9 +92,9 @@ def _wear(canvas: Patch, worn: Patch, x: int, generator: np.random.Generator) ->
 
 
 def embedded(name: str, split: Split) -> ImageSet:
-    """The set that a user names as toy:two-ears or toy:two-ears:COUNT."""
+    """The image set named toy:two-ears or toy:two-ears:COUNT."""
     match = re.fullmatch(r"toy:two-ears(?::(\d+))?", name)
     if match is None or match[1] == "0":
-        raise DataError(f"{name}: is no embedded set of images: write toy:two-ears or toy:two-ears:COUNT.")
+        raise DataError(f"{name}: is not an embedded image set: write toy:two-ears or toy:two-ears:COUNT.")
     count = int(match[1]) if match[1] and split == "train" else COUNTS[split]
     return two_ears(split, count)
