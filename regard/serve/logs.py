@@ -18,6 +18,8 @@ class OncePerMinute(logging.Filter):
 
     def filter(self, record: logging.LogRecord) -> bool:
         """Whether to log this record."""
+        if "asyncio.exceptions.CancelledError" in str(record.msg):  # a second Ctrl-C ends the shutdown: no error
+            return False
         first_line = str(record.msg).partition("\n")[0]
         if record.name == "asyncio" and "socket.accept()" in first_line:  # its traceback adds nothing
             record.msg, record.exc_info = f"{first_line}: {_reason(record)}", None

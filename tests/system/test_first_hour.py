@@ -117,7 +117,8 @@ def test_the_first_hour(hour: Path) -> None:
         assert client.translate(SENTENCE, "en", "fr") == plain
     finally:
         serving.send_signal(signal.SIGINT)
-        serving.communicate(timeout=PATIENCE)
+        _, told = serving.communicate(timeout=PATIENCE)
+    assert "Traceback" not in told
 
 
 def run_json(folder: Path, *words: str) -> str:
@@ -135,8 +136,8 @@ def bleu_of(report: dict[str, object]) -> float:
 
 
 def listening_address(process: subprocess.Popen[str]) -> str:
-    assert process.stderr is not None
-    for line in process.stderr:
+    assert process.stdout is not None
+    for line in process.stdout:
         if found := re.search(r"http://127\.0\.0\.1:\d+", line):
             return found[0]
     raise AssertionError("the server said no address")

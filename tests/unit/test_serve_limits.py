@@ -143,3 +143,9 @@ def test_faults_of_different_places_are_both_logged() -> None:
         )
         passed.append(once.filter(record))
     assert passed == [True, True, False]
+
+
+def test_a_cancelled_shutdown_is_no_error_in_the_log() -> None:
+    said = "Traceback (most recent call last):\n  …\nasyncio.exceptions.CancelledError\n"
+    record = logging.LogRecord("uvicorn.error", logging.ERROR, __file__, 1, said, None, None)
+    assert not OncePerMinute().filter(record)
