@@ -25,8 +25,8 @@ from regard.serve.libre import errors, libre_routes
 from regard.serve.limits import Gate, bearer
 from regard.serve.metrics import Metrics
 from regard.serve.models import ServedModels
-from regard.serve.own import own_routes
 from regard.serve.queue import TranslationQueue
+from regard.serve.regard_api import own_routes
 from regard.serve.service import Service
 from regard.serve.settings import ServeSettings
 from regard.serve.text_workers import TextWorkers

@@ -20,7 +20,7 @@ from regard.serve.errors import ApiError
 from regard.serve.guard import IMAGE_PATH
 from regard.serve.image_models import ImageQuestion, Sample, ServedImageModel
 from regard.serve.libre import errors
-from regard.serve.own import MOST_EDITS, LookRecord, PieceId, Place
+from regard.serve.regard_api import MOST_EDITS, LookRecord, PieceId, Place
 from regard.serve.service import Service
 
 MOST_SEEDS = 2**31

@@ -53,7 +53,7 @@ class Element:
 
 
 @dataclass(frozen=True)
-class Run:
+class InlineRun:
     """Text with inline tags: the text without them, and the root of their tree."""
 
     text: str
@@ -65,7 +65,7 @@ class Run:
         return bool(self.root.children)
 
 
-def read_run(items: Sequence[str | Tag | Kept], *, preformatted: bool = False) -> Run:
+def read_run(items: Sequence[str | Tag | Kept], *, preformatted: bool = False) -> InlineRun:
     """The run of unescaped texts and the markup between them.
 
     White space between words is collapsed to one space, unless preformatted; around the run it is kept. If two elements
@@ -168,7 +168,7 @@ class _RunReader:
             self._awaiting = found
         return found
 
-    def finish(self) -> Run:
+    def finish(self) -> InlineRun:
         """The run; unclosed start tags become points."""
         for (_, parent), (_, element) in zip(self._open, self._open[1:], strict=False):
             # the open element is its parent's last child; its own children follow it
@@ -176,4 +176,4 @@ class _RunReader:
         for _, element in self._open[1:]:
             self._root.children += element.children
         self._root.end = self._length
-        return Run("".join(self._texts), self._root)
+        return InlineRun("".join(self._texts), self._root)

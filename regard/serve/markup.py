@@ -10,7 +10,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from regard.serve.inline import INLINE, INLINE_KEPT, INLINE_VOID, Kept, Run, read_run
+from regard.serve.inline import INLINE, INLINE_KEPT, INLINE_VOID, InlineRun, Kept, read_run
 from regard.serve.placing import Placing, placed
 from regard.serve.sentences import Document, Part, Said, split_line, split_text
 from regard.serve.tags import Tag, read_tags
@@ -25,7 +25,7 @@ _HUGE_REFERENCE = re.compile(r"&#(?:[1-9][0-9]{8,}+|[xX][1-9a-fA-F][0-9a-fA-F]{8
 class HtmlDocument(Document):
     """An HTML document; translations are escaped when inserted."""
 
-    runs: dict[int, tuple[int, Run]] = field(default_factory=dict)  # first part of a run to its end and the run
+    runs: dict[int, tuple[int, InlineRun]] = field(default_factory=dict)  # first part of a run to its end and the run
 
     @classmethod
     def of(cls, text: str) -> HtmlDocument:

@@ -12,7 +12,7 @@ from bisect import bisect_left, bisect_right, insort
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
-from regard.serve.inline import Element, Point, Run
+from regard.serve.inline import Element, InlineRun, Point
 from regard.serve.sentences import Links, Said
 
 Span = tuple[int, int]
@@ -190,7 +190,7 @@ def _hull(spans: Sequence[Span | None]) -> Span | None:
 # --- the tree -----------------------------------------------------------------------------------------------------
 
 
-def placed(run: Run, placing: Placing, escape: Callable[[str], str]) -> str:
+def placed(run: InlineRun, placing: Placing, escape: Callable[[str], str]) -> str:
     """The translation of a run with its tags; `escape` escapes text for the document."""
     text = placing.text
     spans = _Tree(run.root, placing)

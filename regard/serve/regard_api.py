@@ -101,7 +101,7 @@ class ModelInfo(BaseModel):
     can_look: bool = True
 
 
-class Limits(BaseModel):
+class PageLimits(BaseModel):
     """Limits of a request."""
 
     max_characters: int
@@ -118,7 +118,7 @@ class Models(BaseModel):
     """All models, and the limits."""
 
     models: list[ModelInfo]
-    limits: Limits
+    limits: PageLimits
 
 
 class LookRecord(BaseModel):
@@ -138,8 +138,8 @@ def own_routes(service: Service) -> APIRouter:
     async def models(request: Request) -> Models:
         """All models with their properties, and the limits of a request."""
         service.admit(request)
-        limits = {name: getattr(service.settings, name) for name in Limits.model_fields}
-        return Models(models=described, limits=Limits(**limits))
+        limits = {name: getattr(service.settings, name) for name in PageLimits.model_fields}
+        return Models(models=described, limits=PageLimits(**limits))
 
     @router.post("/look", response_model=LookRecord, responses=errors(400, 403, 404, 422, 429, 503))
     async def look(request: Request, asked: LookRequest) -> Response:
