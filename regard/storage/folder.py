@@ -172,7 +172,7 @@ def read_table(path: Path) -> tuple[dict[str, Any], dict[str, Any]]:
     file = path / CONFIG
     if not exists(file):
         if (path / "training").is_dir():
-            remedy = f"its training is not finished: go on with `regard train --resume {path}`"
+            remedy = f"its training is not finished: resume it with `regard train --resume {path}`"
         else:
             remedy = "give a folder that `regard train` wrote"
         raise ModelFolderError(f"{path}: holds no model ({CONFIG} is missing): {remedy}.")

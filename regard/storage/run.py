@@ -46,5 +46,5 @@ def read_run(folder: Path) -> RunFile:
         )
     table = record.pop("recipe", None)
     if not isinstance(table, dict) or not isinstance(record.get("data"), dict):
-        raise ModelFolderError(f"{folder / RUN}: is damaged (no recipe or no data): start training anew.")
+        raise ModelFolderError(f"{folder / RUN}: is damaged (no recipe or no data): start a new training.")
     return RunFile(check_as(recipe_type(table), table, str(folder / RUN)), record)

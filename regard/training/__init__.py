@@ -47,16 +47,16 @@ def train(
     Translation: `train` and `valid` are a pair of aligned files, a TSV file, two columns of one (a TabbedFile),
     "toy:phrases:en-fr", or an iterable of (source, target). Captioning: a TSV file of images and captions, a folder
     with train.tsv, or "toy:scenes". Classification: a folder of IDX files or of images by class, "toy:two-ears", or an
-    ImageSet. Embedded data brings its own validation split; of other text and labelled images a small share is held
-    out (text: unless `valid` is "none").
+    ImageSet. Embedded data has its own validation split; for other text and labelled images a small share is held out
+    (text: unless `valid` is "none").
 
     `overrides` change settings of the recipe, as `--set` does: ["training.learning_rate=1e-3", "model.dropout=0.2"]. A
     training ends at the first of training.budget, epochs and updates; "training.budget=none" unsets one.
 
-    `resume` goes on with the training in `out`; it needs no recipe and no data. Ctrl-C saves and raises `Interrupted`,
-    a KeyboardInterrupt. For translation only: `model` is your own model of the contract (the recipe's [model] is then
-    not used); `start_from` is a model folder to fine-tune; `watch` are sentences, or (sentence, reference), whose
-    attention is kept at each validation, for `regard look --over-time`.
+    `resume` resumes the training in `out`; it needs no recipe and no data. Ctrl-C saves a checkpoint and raises
+    `Interrupted`, a KeyboardInterrupt. For translation only: `model` is your own model of the contract (it replaces
+    the recipe's [model]); `start_from` is a model folder to fine-tune; `watch` are sentences, or (sentence, reference),
+    whose attention is recorded at each validation, for `regard look --over-time`.
     """
     tune_process(threads)
     out, target = Path(out), usable_device(device)
@@ -64,7 +64,7 @@ def train(
         check_tensorboard()
     if resume:
         if watch:
-            raise ConfigError("a resumed training watches what it watched before: leave `watch` out.")
+            raise ConfigError("a resumed training keeps its watched sentences: leave `watch` out.")
         task = task_of(read_run(out / "training").recipe, model=model)
     else:
         chosen, folder = choose_recipe(recipe, start_from, overrides)
@@ -88,7 +88,7 @@ def dry_run(
     overrides: Sequence[str] = (),
     progress: bool = True,
 ) -> DryRun:
-    """Read the text and run a few updates, and tell what `train` would skip and take; nothing is kept."""
+    """Read the text, run a few updates, and report skipped pairs, memory and time; nothing is written."""
     tune_process(threads)
     target = usable_device(device)
     reporter = choose_reporter(progress)

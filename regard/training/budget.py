@@ -1,7 +1,7 @@
-"""When training ends. A budget of time becomes a number of updates, estimated again as training goes on.
+"""When training ends. A time budget is converted to a number of updates, and re-estimated during training.
 
-Such an estimate follows the clock, so each one is recorded in OUT/training/plan.jsonl before it takes effect. A resumed
-training first repeats the recorded decisions, at the same updates, and is then equal to the one that was broken off.
+Estimates depend on the clock, so each one is recorded in OUT/training/plan.jsonl before it takes effect. A resumed
+training replays the recorded decisions at the same updates, so it equals the interrupted one.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ if TYPE_CHECKING:
     from regard.training.loop import Run
 
 PLAN = "plan.jsonl"
-VALIDATIONS = 5  # at least, in any budget
-VALIDATION_TIME = 0.5  # of a budget, for that many, at most: of a larger validation set a part is used
-MEMORY = 50  # updates that the pace remembers
-FRESH = 10  # updates after a resume before the pace is trusted
+VALIDATIONS = 5  # at least, within any budget
+VALIDATION_TIME = 0.5  # largest share of a budget for these validations; a larger validation set is subsampled
+MEMORY = 50  # updates in the moving average of the speed
+FRESH = 10  # updates after a resume before the measured speed is used
 
 
 def updates_asked(settings: LoopSettings, batches_per_epoch: int) -> int | None:
-    """The last update that `updates` and `epochs` allow. An epoch counts as many batches as the first."""
+    """The last update that `updates` and `epochs` allow, with the first epoch's number of batches for each epoch."""
     limits = [] if settings.updates is None else [settings.updates]
     if settings.epochs is not None:
         limits.append(max(1, math.ceil(settings.epochs * batches_per_epoch / settings.accumulate)))
@@ -38,17 +38,17 @@ def updates_asked(settings: LoopSettings, batches_per_epoch: int) -> int | None:
 
 
 def ends(settings: LoopSettings) -> list[object]:
-    """The settings that say when training ends."""
+    """The settings that determine the end of training."""
     return [settings.updates, settings.epochs, settings.budget, settings.patience]
 
 
 def share_done(state: TrainingState) -> float:
-    """How much of the training is done, by its updates; 0 while the last update is unknown."""
+    """Finished share of the updates; 0 while the last update is unknown."""
     return 0.0 if state.total is None else state.update / state.total
 
 
 def how_far(settings: LoopSettings, state: TrainingState, asked: int | None) -> str:
-    """Where training goes from here."""
+    """The remaining training, in words."""
     parts = [] if asked is None else [f"to update {asked:,}"]
     if settings.budget is not None:
         parts.append(f"for {duration(max(0.0, duration_seconds(settings.budget) - state.seconds))} more")
@@ -56,7 +56,7 @@ def how_far(settings: LoopSettings, state: TrainingState, asked: int | None) -> 
 
 
 def lengthen(settings: LoopSettings, state: TrainingState) -> None:
-    """Forget the end that was planned, because another one is asked for; the schedule goes on towards that."""
+    """Drop the planned end for a new one; the schedule continues towards that."""
     state.ends = ends(settings)
     state.total, state.first_total, state.next_estimate = None, None, 0
     if state.stopped_early:
@@ -69,14 +69,14 @@ def lengthen(settings: LoopSettings, state: TrainingState) -> None:
 
 
 class Decision(NamedTuple):
-    """What was planned after an update."""
+    """A planning decision after an update."""
 
     total: int  # the last update
-    validation_part: int  # thousandths of the validation set that are used
+    validation_part: int  # used share of the validation set, in thousandths
 
 
 class Journal:
-    """OUT/training/plan.jsonl: one decision on a line, with its CRC; a line that is cut short never took effect."""
+    """OUT/training/plan.jsonl: one decision per line, with its CRC; a truncated line never took effect."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -99,14 +99,14 @@ class Journal:
         return found
 
     def add(self, update: int, decision: Decision) -> None:
-        """Record a decision; it is on the disk when this returns."""
+        """Record a decision, synced to disk."""
         with self.path.open("ab") as file:
             file.write(_line(update, decision))
             file.flush()
             os.fsync(file.fileno())
 
     def keep_until(self, update: int) -> None:
-        """Drop the decisions after an update, which another end has made void."""
+        """Drop the decisions after an update; a new end has replaced them."""
         kept = {number: decision for number, decision in self.read().items() if number <= update}
         write_bytes(self.path, b"".join(_line(number, decision) for number, decision in kept.items()))
 
@@ -120,7 +120,7 @@ def _check(update: int, total: int, part: int) -> int:
 
 
 class Pace:
-    """The speed so far, by which a budget of time becomes a number of updates."""
+    """Measured training speed, which converts a time budget to a number of updates."""
 
     def __init__(self) -> None:
         self.updates = 0
@@ -129,7 +129,7 @@ class Pace:
         self._tokens = 0.0
 
     def note(self, seconds: float, tokens: int) -> None:
-        """One more update. The first ones are slower, and forgotten as soon as there are others."""
+        """Add one update. The first ones are slower and are dropped from the average."""
         self.updates += 1
         if self.updates <= MEASURE_FROM + 1:
             self._seconds, self._tokens = 0.0, 0.0
@@ -138,12 +138,12 @@ class Pace:
         self._tokens = keep * self._tokens + tokens
 
     def seconds_per_token(self) -> float:
-        """Of the latest updates."""
+        """Average over the latest updates."""
         return self._seconds / self._tokens
 
 
 class Planner:
-    """The end of one training, and the pace that a budget's end follows from."""
+    """Plans the end of one training; with a budget, from its measured speed."""
 
     def __init__(self, run: Run, batches_per_epoch: int) -> None:
         self.run = run
@@ -159,7 +159,7 @@ class Planner:
             run.state.total = self.asked
 
     def updated(self, seconds: float, tokens: int) -> None:
-        """After each update: repeat the decision that was recorded for it, or make one if it is time to."""
+        """After each update: replay its recorded decision, or make a new one if it is due."""
         self.pace.note(seconds, tokens)
         state = self.run.state
         if self.budget is None:
@@ -181,15 +181,15 @@ class Planner:
         return state.update >= state.next_estimate and pace.updates >= FRESH
 
     def _decide(self, budget: float) -> Decision:
-        """The last update if the pace stays as it is; this one if no time is left."""
+        """The last update at the current speed; the current update if no time is left."""
         state, each, part = self.run.state, self._validation_seconds(), self.run.state.validation_part
         if state.first_total is None and VALIDATIONS * each > VALIDATION_TIME * budget:
-            # Decided once, so that all later validations can be compared.
+            # Decided once, so that all later validations are comparable.
             part = max(1, int(part * VALIDATION_TIME * budget / (VALIDATIONS * each)))
             each *= part / state.validation_part
         seconds_per_update = self.pace.seconds_per_token() * state.tokens / state.update
         every, total = self.every, state.update
-        for _ in range(2):  # the validations that a budget adds follow from its number of updates
+        for _ in range(2):  # the number of validations depends on the number of updates
             more = updates_in_budget(budget - state.seconds, seconds_per_update, each, every)
             total = state.update + more
             every = min(self.every, max(1.0, total / VALIDATIONS))
@@ -212,7 +212,7 @@ class Planner:
                 else ""
             )
             self.run.reporter.say(
-                f"the budget of {self.run.settings.budget} is enough for about {state.total:,} updates{part}."
+                f"the budget of {self.run.settings.budget} allows about {state.total:,} updates{part}."
             )
         if before != state.total:
             self.run.log.write("plan", state.update, {"total": state.total})

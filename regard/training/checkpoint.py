@@ -1,16 +1,16 @@
-"""Checkpoints: the state that training resumes from, bit for bit, and how it survives crashes and damage.
+"""Checkpoints: training resumes from them bit for bit; atomic writes and checksums protect them from crashes.
 
     OUT/training/
       checkpoint-00000007/   state.json, model.safetensors, optimizer.safetensors, checksums.json, good
-      weights-00000400.safetensors    weights kept at a validation: the best, or those that are averaged
+      weights-00000400.safetensors    weights kept at a validation: the best, or those to average
 
 A checkpoint is written under a temporary name, synced, and renamed; only then are older ones removed. Two stay: the
-newest, and the newest older one that is known to be good. A checkpoint is known to be good when a loss was computed
-with its weights, at its validation or at the next update, and that loss was sane (`sane_loss`). A kept weights file
-is written before the first checkpoint that names it and removed after the last one. So a visible checkpoint is whole,
-whenever the machine dies. Random numbers need no state: those of update n follow from the seed and n alone.
+newest, and the newest older one known to be good. A checkpoint is known to be good when a loss was computed with its
+weights, at its validation or at the next update, and that loss was sane (`sane_loss`). A kept weights file is written
+before the first checkpoint that names it and removed after the last one. So every visible checkpoint is complete, even
+after a crash. Random number generators need no state: update n is seeded with the seed and n.
 
-A checkpoint with a missing or damaged file (by its SHA-256) is set aside on loading, and the one before is taken.
+A checkpoint with a missing or damaged file (by its SHA-256) is set aside on loading, and the previous one is loaded.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ GOOD = "good"  # an empty file: this checkpoint is known to be good
 class Snapshot:
     """Weights kept at a validation; `score` is higher for better, None without a validation set.
 
-    Of two equal scores the one with the lower loss is better: BLEU is 100 long before a toy is learned.
+    The lower loss breaks ties: BLEU reaches 100 long before a toy task is learned.
     """
 
     update: int
@@ -68,23 +68,23 @@ class Snapshot:
 
 @dataclass
 class TrainingState:
-    """Where training stands; plain numbers, all of them in the checkpoint."""
+    """Progress of a training; plain values, saved in the checkpoint."""
 
     update: int = 0
-    epoch: int = 0  # passes over the text that are complete
-    position: int = 0  # batches of this pass that are done
-    total: int | None = None  # the last update; None while a budget is being measured
-    ends: list[Any] = field(default_factory=list)  # the settings that it follows from
-    first_total: int | None = None  # the first estimate of a budget
-    next_estimate: int = 0  # the update after which it is estimated again
-    warm: float = 0.0  # in a budget: the share of the peak rate that the warm-up has reached,
-    peak_update: int = 0  # the update at which it ended,
-    decayed: float = 0.0  # and the share of the decay that is done
-    validations: int = 0  # in a budget: how many of its parts (see VALIDATIONS) have been validated
-    validation_part: int = 1000  # thousandths of the validation set that are used
+    epoch: int = 0  # completed epochs
+    position: int = 0  # batches done in this epoch
+    total: int | None = None  # the last update; None while the speed is being measured
+    ends: list[Any] = field(default_factory=list)  # the settings that determine it
+    first_total: int | None = None  # first estimate of `total` with a budget
+    next_estimate: int = 0  # update of the next estimate
+    warm: float = 0.0  # with a budget: share of the peak rate reached by the warm-up,
+    peak_update: int = 0  # last update of the warm-up,
+    decayed: float = 0.0  # finished share of the decay
+    validations: int = 0  # with a budget: validations done (see VALIDATIONS)
+    validation_part: int = 1000  # used share of the validation set, in thousandths
     tokens: int = 0
     seconds: float = 0.0
-    window_loss: float = 0.0  # sums since the last line of the log
+    window_loss: float = 0.0  # sums since the last log line
     window_likelihood: float = 0.0
     window_tokens: int = 0
     window_seconds: float = 0.0
@@ -96,7 +96,7 @@ class TrainingState:
     best_loss: float = 0.0
     best_update: int = 0
     stale: int = 0  # validations since the best one
-    plateau: float = 1.0  # the factor that stalled validations have earned
+    plateau: float = 1.0  # learning rate factor after validations without improvement
     plateau_stale: int = 0
     stopped_early: bool = False
     snapshots: list[Snapshot] = field(default_factory=list)
@@ -112,7 +112,7 @@ class TrainingState:
         known = {item.name: item.type for item in fields(cls)}
         if values.keys() != known.keys():
             odd = min(values.keys() ^ known.keys())
-            raise ModelFolderError(f"the checkpoint's {odd!r} does not fit this version: start training anew.")
+            raise ModelFolderError(f"the checkpoint's {odd!r} does not fit this version: start a new training.")
         for name, value in values.items():
             if not _fits(value, str(known[name])):
                 raise ModelFolderError(f"the checkpoint's {name} = {value!r} is not of the type {known[name]}.")
@@ -144,18 +144,18 @@ def _fits(value: object, annotation: str) -> bool:
 
 
 def sane_loss(loss: float, vocabulary_size: int, first_loss: float | None) -> bool:
-    """Whether a loss per token speaks for the weights: at most twice that of guessing, or of the first update."""
+    """Whether a loss per token is plausible: at most twice the uniform distribution's, or the first update's."""
     return math.isfinite(loss) and loss <= 2 * max(math.log(max(vocabulary_size, 2)), first_loss or 0.0)
 
 
 @dataclass(frozen=True)
 class Loaded:
-    """What `Checkpoints.load` found."""
+    """The result of `Checkpoints.load`."""
 
     state: TrainingState
     machine: dict[str, str | int]
-    name: str  # of the checkpoint that was taken
-    damaged: list[str]  # what was wrong with newer ones
+    name: str  # of the loaded checkpoint
+    damaged: list[str]  # faults of newer checkpoints
 
 
 class Checkpoints:
@@ -163,7 +163,7 @@ class Checkpoints:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self._unproven: Path | None = None  # a checkpoint whose weights the model still has
+        self._unproven: Path | None = None  # the checkpoint with the model's current weights, until a loss is known
 
     def all(self) -> list[Path]:
         """The checkpoints, oldest first."""
@@ -181,7 +181,7 @@ class Checkpoints:
         machine: Mapping[str, str | int],
         good: bool = False,
     ) -> None:
-        """Write a checkpoint beside the others, rename it, and remove what it replaces; `good` if that is known."""
+        """Write a checkpoint atomically and remove the ones it replaces; `good` if it is known to be good."""
         number = 1 + max((int(path.name.rpartition("-")[2]) for path in [*self.all(), *self._aside()]), default=0)
         final = self.folder / f"checkpoint-{number:08d}"
         with writing_folder(final) as fresh:
@@ -197,19 +197,19 @@ class Checkpoints:
         self._clear()
 
     def await_proof(self) -> None:
-        """The model has the weights of the newest checkpoint, of which nothing is known yet."""
+        """The model has the weights of the newest checkpoint, which is not yet known to be good."""
         self._unproven = self.latest()
 
     def prove(self, sane: bool) -> None:
-        """A loss was computed with the weights that were saved or loaded last: mark them good if it was sane."""
+        """Mark the checkpoint saved or loaded last as good if the loss of its weights is sane."""
         if self._unproven is not None and sane:
             write_bytes(self._unproven / GOOD, b"")
         self._unproven = None
 
     def load(self, model: nn.Module, optimizer: Optimizer) -> Loaded:
-        """Put the newest whole checkpoint into model and optimizer; newer, damaged ones are set aside.
+        """Load the newest intact checkpoint into model and optimizer; newer, damaged ones are set aside.
 
-        Where weights that every checkpoint names are damaged, the newest goes on without them.
+        If the kept weights of all checkpoints are damaged, the newest is loaded without them.
         """
         damaged: list[str] = []
         for forgiving in (False, True):
@@ -228,11 +228,11 @@ class Checkpoints:
                 return Loaded(state, machine, path.name, damaged)
         why = f" ({damaged[0].rstrip('.')})" if damaged else ""
         raise ModelFolderError(
-            f"{self.folder}: holds no whole checkpoint to go on from{why}: start training anew, with --overwrite."
+            f"{self.folder}: holds no intact checkpoint to resume from{why}: start a new training with --overwrite."
         )
 
     def only_good(self) -> int:
-        """Set aside what is newer than the newest good checkpoint; returns the update that is resumed from."""
+        """Set aside checkpoints newer than the newest good one; returns the update to resume from."""
         found = self.all()
         chosen = ([path for path in found if (path / GOOD).exists()] or found)[-1]
         self._set_aside_after(chosen)
@@ -246,11 +246,11 @@ class Checkpoints:
         snapshot.sha256 = sha256(path)
 
     def kept_weights(self, snapshot: Snapshot) -> dict[str, Tensor]:
-        """Read them."""
+        """Read the weights of a validation."""
         return read_tensors(self.folder / snapshot.file)
 
     def _read(self, path: Path, lost: list[str] | None = None) -> tuple[TrainingState, dict[str, str | int]]:
-        """The state of a checkpoint all of whose files are whole; `lost` takes kept weights that are not."""
+        """The state of an intact checkpoint; damaged kept weights are added to `lost`."""
         if check_files(path) != {STATE, MODEL, OPTIMIZER}:
             raise ModelFolderError(f"{path}: its list of files is not that of a checkpoint.")
         record = read_json(path / STATE)
@@ -266,20 +266,20 @@ class Checkpoints:
                 raise ModelFolderError(fault)
             lost.append(fault)
             state.snapshots.remove(snapshot)
-            state.best_score = None  # the next validation is the best again
+            state.best_score = None  # the next validation becomes the best
         return state, record["machine"]
 
     def _aside(self) -> list[Path]:
         return list(self.folder.glob("aside-*"))
 
     def _set_aside_after(self, chosen: Path) -> None:
-        """Rename the checkpoints after this one; they are removed when the next one is written."""
+        """Rename the checkpoints after this one; writing the next one removes them."""
         for path in self.all():
             if path.name > chosen.name:
                 path.rename(self.folder / path.name.replace("checkpoint", "aside"))
 
     def _clear(self) -> None:
-        """Keep the newest, and before it the newest good one, with the weights that they name."""
+        """Remove all but the newest checkpoint, the newest good one before it, and their kept weights."""
         *older, newest = self.all()
         good = [path for path in older if (path / GOOD).exists()] or older
         kept = [newest, *good[-1:]]
@@ -306,23 +306,23 @@ def optimizer_tensors(model: nn.Module, optimizer: Optimizer) -> dict[str, Tenso
 
 
 def load_optimizer(model: nn.Module, optimizer: Optimizer, tensors: Mapping[str, Tensor]) -> None:
-    """Put the state by parameter name back."""
+    """Restore the optimizer's state by parameter name."""
     parameters = dict(model.named_parameters())
     for label, tensor in tensors.items():
         name, _, key = label.rpartition(_SEPARATOR)
         if name not in parameters:
             raise ModelFolderError(f"the checkpoint's optimizer state {label!r} belongs to another model.")
         parameter = parameters[name]
-        # Adam counts its steps in a tensor that stays on the CPU unless it is fused on a GPU.
+        # Adam's step count is a CPU tensor, unless Adam is fused on a GPU.
         device = parameter.device if tensor.dim() or optimizer.defaults.get("fused") else tensor.device
-        # The fused rules walk through memory, so an average must lie as its parameter does (channels last or not).
+        # Fused optimizers need the averages in the memory format of their parameters (channels last or not).
         alike = tensor.shape == parameter.shape and tensor.dim() > 0
         state = torch.empty_like(parameter, dtype=tensor.dtype) if alike else torch.empty_like(tensor, device=device)
         optimizer.state[parameter][key] = state.copy_(tensor)
 
 
 def average(weights: list[dict[str, Tensor]]) -> dict[str, Tensor]:
-    """The mean of several sets of weights, summed in float64; whole numbers are taken from the last set."""
+    """Checkpoint averaging: the mean of several weights, summed in float64; integers are taken from the last one."""
     last = weights[-1]
     return {
         name: (torch.stack([part[name].double() for part in weights]).mean(0).to(tensor.dtype))

@@ -1,10 +1,10 @@
 """Image classifiers with and without attention, trained side by side with the same budget.
 
-OUT/results.json      what was asked, and what each finished training came to
+OUT/results.json      the arguments, and the results of finished trainings
 OUT/NAME-SEED/        the model folders
 OUT/comparison.md, OUT/comparison.png
 
-A queue that resumes: what results.json has is done, a training that was broken off goes on where it was.
+It can be resumed: trainings in results.json are skipped, an interrupted training is resumed.
 """
 
 from __future__ import annotations
@@ -43,14 +43,14 @@ def compare(
     threads: int | None = None,
     progress: bool = True,
 ) -> Comparison:
-    """Train each network with each seed, unless that is done, and write the table and the plot after each one."""
+    """Train each network with each seed, skip finished ones, and write table and plot after each training."""
     out, names = Path(out), list(NAMES if models is None else models)
     for name in names:
         if name not in NAMES:
             raise ConfigError(f"models: there is no network {name!r}: {did_you_mean(name, NAMES)}")
     recipes = {name: _recipe(name, str(data), budget, overrides) for name in names}
     record = _open(out, {"data": str(data), "budget": budget, "overrides": list(overrides)})
-    # Seed by seed, so that a comparison that is broken off has something of every network.
+    # Seeds outside, so that an interrupted comparison has results for every network.
     for seed in range(1, seeds + 1):
         for name in names:
             if f"{name}-{seed}" in record["runs"]:
@@ -67,7 +67,7 @@ def compare(
 
 
 def _recipe(name: str, data: str, budget: str, overrides: Sequence[str]) -> ClassifierRecipe:
-    """The recipe of a network; on two ears the others stand on a network that sees little at a time."""
+    """The recipe of a network; on two ears, all but ViT use a network with a small receptive field."""
     shared = [f"training.budget={budget}", *overrides]
     if name == "vit":
         return load_recipe_as(ClassifierRecipe, "vit", shared)
@@ -76,7 +76,7 @@ def _recipe(name: str, data: str, budget: str, overrides: Sequence[str]) -> Clas
 
 
 def _open(out: Path, asked: dict[str, Any]) -> dict[str, Any]:
-    """The results so far; those of another question are not mixed with these."""
+    """The results so far; results with other arguments raise."""
     path = out / RESULTS
     if not path.exists():
         out.mkdir(parents=True, exist_ok=True)
@@ -86,7 +86,7 @@ def _open(out: Path, asked: dict[str, Any]) -> dict[str, Any]:
         before = record.get("asked", {}).get(key)
         if before != value:
             raise ModelFolderError(
-                f"{out}: holds a comparison with {key} {before!r}, and {value!r} was asked: choose another folder."
+                f"{out}: holds a comparison with {key} {before!r}, not {value!r}: choose another folder."
             )
     return record
 
@@ -94,14 +94,14 @@ def _open(out: Path, asked: dict[str, Any]) -> dict[str, Any]:
 def _run(
     folder: Path, recipe: ClassifierRecipe, data: str | Path, device: str, threads: int | None, progress: bool
 ) -> dict[str, Any]:
-    """Train one network, or go on, and measure it on the test images."""
+    """Train one network, or resume, and evaluate it on the test images."""
     if not holds_finished_model(folder):
         resume = holds_run(folder / "training")
         given, images = (None, None) if resume else (recipe, data)
         train(given, train=images, out=folder, resume=resume, device=device, threads=threads, progress=progress)
     classifier = Classifier.load(folder, device)
     measured = classifier.evaluate(classifier.labelled_images(data, "test"))
-    shutil.rmtree(folder / "training", ignore_errors=True)  # the images, once for each run
+    shutil.rmtree(folder / "training", ignore_errors=True)  # else one copy of the images per run
     metrics = classifier.metrics
     return {
         "accuracy": measured.accuracy,

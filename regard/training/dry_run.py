@@ -1,4 +1,4 @@
-"""`regard train --dry-run`: read the text, run a few real updates, and say what training would take."""
+"""`regard train --dry-run`: read the text, run a few real updates, and estimate memory and time."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ TYPICAL = 5
 
 @dataclass(frozen=True)
 class DryRun:
-    """What a training would take."""
+    """Estimated memory and time of a training."""
 
     data: dict[str, Any]
     source_vocabulary: int
@@ -38,7 +38,7 @@ class DryRun:
     updates: int | None
     seconds_per_update: float
     seconds: float
-    memory: int | None  # bytes at the peak, the program itself included; None where the system does not tell
+    memory: int | None  # peak bytes of the process; None where the system does not report them
 
     def lines(self) -> list[str]:
         """The report."""
@@ -111,7 +111,7 @@ def _validation_seconds(prepared: Prepared, seconds_per_token: float) -> float:
 
 
 def _padded(prepared: Prepared, indices: npt.NDArray[np.int64]) -> int:
-    """The work in a batch: its padded tokens of both sides."""
+    """The cost of a batch: its padded tokens on both sides."""
     corpus = prepared.train
     return len(indices) * int(corpus.source_lengths[indices].max() + corpus.target_lengths[indices].max())
 

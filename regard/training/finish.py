@@ -1,4 +1,4 @@
-"""From the end of the loop to what a model folder says of it."""
+"""The end of training: final weights, metrics.json, and the last log line."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ if TYPE_CHECKING:
 
 
 def choose_weights(run: Run) -> dict[str, Any]:
-    """Put the chosen weights into the model, and return what validation says of them."""
+    """Load the selected weights into the model, and return their validation metrics."""
     snapshots = run.state.snapshots
     if not snapshots:
-        return {}  # the last weights, which the model has
+        return {}  # the model already has the last weights
     weights = [run.checkpoints.kept_weights(snapshot) for snapshot in snapshots]
     load_tensors(run.model, average(weights), run.checkpoints.folder)
     if run.validator is None:
@@ -31,7 +31,7 @@ def choose_weights(run: Run) -> dict[str, Any]:
 
 
 def training_metrics(run: Run, valid: dict[str, Any]) -> dict[str, Any]:
-    """What metrics.json says of any training."""
+    """Contents of metrics.json for any task."""
     state = run.state
     batches = len(run.plan.epoch(state.epoch))
     metrics: dict[str, Any] = {
@@ -51,14 +51,14 @@ def training_metrics(run: Run, valid: dict[str, Any]) -> dict[str, Any]:
 
 
 def unfinished_metrics(run: Run) -> dict[str, Any]:
-    """What metrics.json says of the best model so far."""
+    """Contents of metrics.json for the best model so far."""
     metrics = training_metrics(run, run.state.best_validation)
     del metrics["finished"]
     return {**metrics, "unfinished": True}
 
 
 def farewell(run: Run, valid: dict[str, Any]) -> str:
-    """The last line."""
+    """The last log line."""
     state = run.state
     why = "stopped early" if state.stopped_early else "done"
     quality = f"; validation {_quality(valid)}" if valid else ""
@@ -69,7 +69,7 @@ def farewell(run: Run, valid: dict[str, Any]) -> str:
 
 
 def _estimate(state: TrainingState) -> str:
-    """How far off the first estimate of a budget was."""
+    """The error of the budget's first estimate."""
     if state.first_total is None:
         return ""
     off = state.first_total / state.update - 1

@@ -9,7 +9,7 @@ from typing import Any
 
 
 class Interrupted(KeyboardInterrupt):
-    """Training was interrupted; `saved` tells whether there is something to resume, the text says how."""
+    """Training was interrupted; `saved` if it can be resumed, the message says how."""
 
     def __init__(self, message: str, saved: bool, signal_number: int = signal.SIGINT) -> None:
         super().__init__(message)

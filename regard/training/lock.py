@@ -16,7 +16,7 @@ LOCK = ".training.lock"
 
 @contextmanager
 def only_training_in(out: Path) -> Iterator[None]:
-    """Refuse a second training in `out`; folders made for the lock are removed again if nothing came into them."""
+    """Refuse a second training in `out`; folders created for the lock are removed if they stay empty."""
     try:
         import fcntl
     except ImportError:  # Windows has no flock
@@ -36,9 +36,9 @@ def only_training_in(out: Path) -> Iterator[None]:
         except BlockingIOError:
             raise _taken(out) from None
         except OSError as error:
-            if error.errno not in (errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOSYS):  # some network drives lock nothing
+            if error.errno not in (errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOSYS):  # some network drives have no locks
                 raise ModelFolderError(_why_no_lock(out, error)) from None
-        if os.fstat(descriptor).st_nlink == 0:  # removed since it was opened: a third may hold a new one
+        if os.fstat(descriptor).st_nlink == 0:  # removed since it was opened: another process may hold a new one
             raise _taken(out)
         try:
             yield
@@ -54,7 +54,7 @@ def only_training_in(out: Path) -> Iterator[None]:
 
 
 def _open(path: Path) -> int:
-    """Open the lock file, and only that: no link is followed and no FIFO waited for."""
+    """Open the lock file without following links or blocking on a FIFO."""
     flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
     descriptor = os.open(path, flags, 0o600)
     if not stat.S_ISREG(os.fstat(descriptor).st_mode):
@@ -70,7 +70,7 @@ def _taken(out: Path) -> ModelFolderError:
 def _why_no_lock(out: Path, error: OSError) -> str:
     path = out / LOCK
     if path.is_symlink() or (path.exists() and not path.is_file()):
-        return f"{path}: is no regular file: remove it."
+        return f"{path}: is not a regular file: remove it."
     if out.exists() and not out.is_dir():
         return f"{out}: is a file: choose another --out folder."
-    return f"{out}: cannot be written ({error.strerror}): mend that, or choose another --out."
+    return f"{out}: cannot be written ({error.strerror}): fix that, or choose another --out."

@@ -47,11 +47,11 @@ class Run:
 
 
 def learn(run: Run) -> None:
-    """Train from the run's state to its end: its last update, or patience that is over.
+    """Train from the run's state to its end: the last update or early stopping.
 
-    The order of the examples follows from (seed, epoch), and all random numbers of an update from (seed, update), so
-    a run that is resumed from a checkpoint does what the unbroken one does, bit for bit. Only the end that a budget
-    sets follows the clock; such decisions are recorded, and repeated when it is resumed.
+    Examples are shuffled with (seed, epoch), and each update is seeded with (seed, update), so a resumed run equals the
+    uninterrupted one bit for bit. Only the end set by a budget depends on the clock; these decisions are recorded, and
+    replayed on resume.
     """
     settings, model, state = run.settings, run.model, run.state
     stream = Stream(run.plan, state.epoch, state.position)
@@ -107,7 +107,7 @@ def learn(run: Run) -> None:
 
 
 class Stream:
-    """The batches of one epoch after another, from a given place on."""
+    """The batches of all epochs, from a given position on."""
 
     def __init__(self, plan: EpochPlan, epoch: int, position: int) -> None:
         self.plan = plan
@@ -117,7 +117,7 @@ class Stream:
         self.batches_per_epoch = len(self._items)
 
     def next(self) -> Batch:
-        """The next batch; epoch and position then stand behind it."""
+        """The next batch; advances epoch and position."""
         batch = self.plan.batch(self._items[self.position])
         self.position += 1
         if self.position == len(self._items):
@@ -127,7 +127,7 @@ class Stream:
 
 
 def seed_of(seed: int, update: int) -> int:
-    """The seed of one update's random numbers."""
+    """The random seed of one update."""
     return int(np.random.SeedSequence([seed, update]).generate_state(1, np.uint64)[0] >> 1)
 
 
@@ -141,7 +141,7 @@ def add_gradient(
     update: int,
     total: int | None,
 ) -> Loss:
-    """Run the model over a batch, forwards and backwards."""
+    """Forward and backward pass over a batch."""
     settings = task.settings
     mixed = torch.autocast(device.type, torch.bfloat16, enabled=settings.precision == "bfloat16")
     with mixed:
@@ -153,7 +153,7 @@ def add_gradient(
 
 
 def write_log(run: Run, rate: float, norm: float) -> None:
-    """A line about the updates since the last one."""
+    """Log the updates since the last log line."""
     state = run.state
     unit, likelihood = run.task.unit, state.window_likelihood / state.window_tokens
     record = {

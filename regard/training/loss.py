@@ -1,11 +1,11 @@
-"""Label-smoothed cross-entropy over real target tokens, without ever holding all logits at once.
+"""Label-smoothed cross-entropy over target tokens without padding, in chunks of logits.
 
 With V words, smoothing ε and gold word y, the loss of one token is
 
     (1 - ε) · (-log p(y))  +  ε · mean over the vocabulary of (-log p(v)),
 
 which is torch's `cross_entropy(label_smoothing=ε)`. Its gradient over the logits is known in closed form,
-p - (1 - ε)·onehot(y) - ε/V, so each chunk of rows is projected, scored and sent back before the next one.
+p - (1 - ε)·onehot(y) - ε/V, so each chunk of rows is projected, scored and backpropagated before the next one.
 Padding is dropped before the projection.
 """
 
@@ -38,8 +38,8 @@ def chunk_rows(vocabulary_size: int) -> int:
 def backward(model: Predictor, output: Output, batch: Batch, *, smoothing: float, total_tokens: int) -> Loss:
     """Add the gradient of (Σ loss over the batch) / total_tokens to every parameter, and return the sums.
 
-    `total_tokens` counts all batches of the update, so that accumulated batches weigh by their tokens. The
-    model's `extra_loss` is per token and weighs alike.
+    `total_tokens` counts all batches of the update (gradient accumulation weights batches by tokens). The model's
+    `extra_loss` is per token, with the same weight.
     """
     hidden = output.hidden[batch.target_mask]  # (N, D)
     targets = batch.target_out[batch.target_mask]  # (N,)
@@ -65,14 +65,14 @@ def backward(model: Predictor, output: Output, batch: Batch, *, smoothing: float
 
 
 def _sums_and_gradient(logits: Tensor, targets: Tensor, smoothing: float, total_tokens: int) -> Tensor:
-    """Send the gradient back from the logits (rows, V); return the sums (2,) of smoothed and plain loss.
+    """Backpropagate from the logits (rows, V); return the sums (2,) of smoothed and plain loss.
 
-    A chunk is some megabytes, so each pass over it counts: one exponential, then everything in place.
+    A chunk is several megabytes, so memory passes matter: one exponential, then everything in place.
     """
     columns = targets.unsqueeze(1)
     with torch.no_grad():
         probabilities = torch.softmax(logits, -1, dtype=_at_least_float32(logits.dtype))
-        # log Σ exp(logits), from the likeliest word: its probability is at least 1/V, so its logarithm is sound
+        # log Σ exp(logits), from the most probable word: its probability is at least 1/V, so the logarithm is finite
         normaliser = logits.amax(1) - probabilities.amax(1).log()  # (rows,)
         likelihood = (normaliser - logits.gather(1, columns).squeeze(1)).sum(dtype=torch.float64)
         uniform = (normaliser - logits.mean(1, dtype=probabilities.dtype)).sum(dtype=torch.float64)
@@ -104,7 +104,7 @@ def likelihood(model: Predictor, output: Output, batch: Batch) -> Loss:
 
 @torch.no_grad()
 def predictions(model: Predictor, hidden: Tensor) -> Tensor:
-    """The likeliest word (B, T) at each position of hidden (B, T, D)."""
+    """The most probable word (B, T) at each position of hidden (B, T, D)."""
     flat = hidden.flatten(0, 1)
     rows = chunk_rows(model.vocabulary_size)
     words = [model.project(flat[start : start + rows]).argmax(-1) for start in range(0, len(flat), rows)]

@@ -1,4 +1,4 @@
-"""The update rules."""
+"""Optimizers, learning rate and gradient clipping."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from regard.config.settings import LoopSettings
 
 
 def build_optimizer(model: nn.Module, settings: LoopSettings) -> Optimizer:
-    """The optimizer of the settings over all parameters that learn."""
+    """The optimizer of the settings over all trainable parameters."""
     parameters = [parameter for parameter in model.parameters() if parameter.requires_grad]
     rate, decay = settings.learning_rate, settings.weight_decay
     if settings.optimizer == "sgd":
@@ -23,12 +23,12 @@ def build_optimizer(model: nn.Module, settings: LoopSettings) -> Optimizer:
 
 
 def set_learning_rate(optimizer: Optimizer, rate: float) -> None:
-    """Use the rate in the next step."""
+    """Set the learning rate."""
     for group in optimizer.param_groups:
         group["lr"] = rate
 
 
 def clip(model: nn.Module, limit: float | None) -> float:
-    """Cut the gradient to the norm `limit`, and return the norm that it had."""
+    """Clip the gradient to the norm `limit`, and return its norm before."""
     norm = torch.nn.utils.clip_grad_norm_(model.parameters(), float("inf") if limit is None else limit)
     return float(norm)

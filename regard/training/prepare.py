@@ -1,9 +1,9 @@
-"""From a recipe and text to everything the loop needs on disk, in OUT/training, so that resuming needs no more.
+"""Preparing a recipe and text in OUT/training; resuming needs nothing else.
 
-run.json            the recipe, what the text was, the machine; written last: without it nothing can be resumed
+run.json            recipe, description of the text, machine; written last: without it nothing can be resumed
 source.tokenizer.json, target.tokenizer.json, or tokenizer.json
 train/, valid/      token ids, memory-mapped
-guide.npy           for each target token of train/ the source position it comes from, if attention is to be guided
+guide.npy           for each target token of train/ its aligned source position, for guided attention
 valid.jsonl         the validation sentences, for BLEU
 training.fingerprint.npy
 """
@@ -46,7 +46,7 @@ FEW_PAIRS = 2000
 
 @dataclass(frozen=True)
 class Prepared:
-    """Text that is ready to be learned from."""
+    """Encoded text, ready for training."""
 
     recipe: Recipe
     tokenizers: Tokenizers
@@ -54,7 +54,7 @@ class Prepared:
     valid: EncodedCorpus | None
     valid_pairs: list[Pair]
     hashes: Fingerprint | None
-    data: dict[str, Any]  # what the text was, for the model card
+    data: dict[str, Any]  # description of the text, for the model card
     guide: Ids | None = None  # see BatchPlan
 
 
@@ -66,7 +66,7 @@ def prepare(
     tokenizers: Tokenizers | None,
     reporter: Reporter,
 ) -> Prepared:
-    """Check all text, learn the pieces unless they are given, and only then write into the folder."""
+    """Check all text, train the subword tokenizer unless it is given, and only then write into the folder."""
     reporter.say(f"reading {text.description}")
     reporter.working("reading")
     hashes = training_fingerprint(text)
@@ -74,7 +74,7 @@ def prepare(
     if (warning := overlap_warning(valid_pairs, hashes)) is not None:
         reporter.say(f"warning: {warning}")
     if tokenizers is None:
-        reporter.working("learning the pieces")
+        reporter.working("learning the subwords")
         tokenizers = train_tokenizers(text, recipe)
     folder.mkdir(parents=True)
 
@@ -92,8 +92,7 @@ def prepare(
     reporter.say(_summary(data["train"], tokenizers))
     if len(train) < FEW_PAIRS:
         reporter.say(
-            f"warning: {len(train):,} pairs are very few: the model may learn them by heart and translate little else; "
-            "tens of thousands are a start."
+            f"warning: {len(train):,} pairs are very few: the model will overfit; use tens of thousands or more."
         )
     guide = _make_guide(train, tokenizers, folder / GUIDE, reporter) if recipe.training.guided_attention else None
     return Prepared(recipe, tokenizers, train, valid, valid_pairs, hashes, data, guide)
@@ -105,7 +104,7 @@ def _make_guide(train: EncodedCorpus, tokenizers: Tokenizers, path: Path, report
 
     guide = align(train.source, train.target, tokenizers.source.size, tokenizers.target.size, say_share)
     np.save(path, guide)
-    reporter.say(f"aligned words: {np.mean(guide != NOWHERE):.0%} of the target tokens have a link to learn from")
+    reporter.say(f"aligned words: {np.mean(guide != NOWHERE):.0%} of the target tokens are aligned")
     return guide
 
 
@@ -133,7 +132,7 @@ def _summary(data: dict[str, Any], tokenizers: Tokenizers) -> str:
 
 
 def save_prepared(prepared: Prepared, folder: Path) -> None:
-    """Write what `load_prepared` needs beside the token ids."""
+    """Write everything `load_prepared` needs except the token ids."""
     tokenizers = prepared.tokenizers
     if tokenizers.source is tokenizers.target:
         write_bytes(folder / JOINT, tokenizers.source.to_json().encode())
@@ -152,7 +151,7 @@ def save_run(prepared: Prepared, folder: Path) -> None:
 
 
 def load_prepared(folder: Path) -> Prepared:
-    """Read it again, to resume."""
+    """Read the prepared text, to resume."""
     recipe, about = read_run(folder)
     assert isinstance(recipe, Recipe)
     if (folder / JOINT).exists():
@@ -181,6 +180,6 @@ def _load_guide(path: Path, tokens: int) -> Ids | None:
         if guide.shape != (tokens,):
             raise ValueError(f"{guide.shape} is not one link for each of {tokens} tokens")
     except (OSError, ValueError, EOFError) as error:
-        raise ModelFolderError(f"{path}: cannot be read ({error}): start training anew.") from None
+        raise ModelFolderError(f"{path}: cannot be read ({error}): start a new training.") from None
     links: Ids = guide
     return links

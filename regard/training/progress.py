@@ -1,4 +1,4 @@
-"""What training shows: a live bar on a terminal, plain lines elsewhere, and a log for programs."""
+"""Progress of training: a bar on a terminal, plain lines elsewhere, and log.jsonl for programs."""
 
 from __future__ import annotations
 
@@ -22,35 +22,35 @@ from regard.storage.files import write_bytes
 from regard.training.checkpoint import TrainingState
 from regard.training.task import Measured
 
-# what a validation may have measured beside the loss, and how it is told
-SAMPLE_LENGTH = 120  # characters of a sample that are printed
+# validation metrics besides the loss, with their format
+SAMPLE_LENGTH = 120  # printed characters of a sample
 QUALITIES = {"perplexity": "perplexity {:.2f}", "bleu": "BLEU {:.1f}", "accuracy": "accuracy {:.2%}"}
 
 
 class Reporter(Protocol):
-    """Where training's remarks go."""
+    """Receives the progress of training."""
 
     def say(self, line: str) -> None:
-        """One remark."""
+        """A message."""
 
     def working(self, what: str) -> None:
-        """What is being done before the first update, now and then."""
+        """The current step before the first update."""
 
     def updated(self, state: TrainingState, rate: float, speed: float) -> None:
         """After each update: the learning rate, target tokens (or images) per second."""
 
     def logged(self, state: TrainingState, record: dict[str, Any]) -> None:
-        """After each line of the log."""
+        """After each log line."""
 
     def validated(self, state: TrainingState, result: Measured, best: bool) -> None:
         """After each validation."""
 
     def close(self) -> None:
-        """Training is over, for now."""
+        """Training ended or was interrupted."""
 
 
 class Silent:
-    """Says nothing."""
+    """Prints nothing."""
 
     def say(self, line: str) -> None:
         """Nothing."""
@@ -78,11 +78,11 @@ class LineReporter(Silent):
         self.unit = unit
 
     def say(self, line: str) -> None:
-        """Print the remark."""
+        """Print the message."""
         print(line, file=sys.stderr, flush=True)
 
     def logged(self, state: TrainingState, record: dict[str, Any]) -> None:
-        """Print what was logged."""
+        """Print the log line."""
         last = "" if state.total is None else f"/{state.total}"
         left = time_left(state)
         self.say(
@@ -118,15 +118,15 @@ class Live(Silent):
         self.bar.start()
 
     def say(self, line: str) -> None:
-        """Print the remark above the bar."""
+        """Print the message above the bar."""
         self.console.print(escape(line), highlight=False, soft_wrap=True)
 
     def working(self, what: str) -> None:
-        """A bar without an end."""
+        """Show a bar without a total."""
         self.bar.update(self.task, visible=True, what=what)
 
     def updated(self, state: TrainingState, rate: float, speed: float) -> None:
-        """Move the bar; loss and perplexity are those of the log, over the updates since its last line."""
+        """Advance the bar; loss and perplexity are averages since the last log line."""
         loss = state.window_loss / state.window_tokens
         perplexity = perplexity_of(state.window_likelihood / state.window_tokens)
         pace = f"ppl {perplexity:.1f} {speed:,.0f} tok/s" if self.unit == "tokens" else f"{speed:,.0f} {self.unit}/s"
@@ -142,7 +142,7 @@ class Live(Silent):
         )
 
     def validated(self, state: TrainingState, result: Measured, best: bool) -> None:
-        """Print the result above the bar, and keep its quality in it."""
+        """Print the result above the bar, and show its metrics in the bar."""
         quality = qualities({**result.to_dict(), "perplexity": None})
         if quality:
             self.headline = f" {quality.rstrip()}"
@@ -161,21 +161,21 @@ class _Left(ProgressColumn):
 
 
 def choose_reporter(progress: bool, unit: str = "tokens") -> Reporter:
-    """A bar where stderr is a terminal, lines elsewhere, nothing if it was not asked for."""
+    """A bar if stderr is a terminal, else lines; silent if progress is off."""
     if not progress:
         return Silent()
     return Live(unit=unit) if sys.stderr.isatty() else LineReporter(unit)
 
 
 def validation_line(state: TrainingState, result: Measured, best: bool) -> str:
-    """The result of a validation in one line."""
+    """The result of a validation, in one line."""
     remark = "(best so far)" if best else ""
     line = f"validation at update {state.update}: loss {result.loss:.3f}  {qualities(result.to_dict())}{remark}"
     return line.rstrip()
 
 
 def sample_lines(result: Measured) -> list[str]:
-    """The samples of a validation, a line for each text."""
+    """The samples of a validation, one line per text."""
     width = max((len(name) for sample in result.samples for name in sample), default=0)
     return [f"  {name:<{width}}  {_one_line(text)}" for sample in result.samples for name, text in sample.items()]
 
@@ -186,12 +186,12 @@ def _one_line(text: str) -> str:
 
 
 def qualities(values: Mapping[str, Any]) -> str:
-    """What was measured beside the loss, each with two blanks after it."""
+    """The metrics besides the loss, each followed by two spaces."""
     return "".join(f"{form.format(values[key])}  " for key, form in QUALITIES.items() if values.get(key) is not None)
 
 
 def time_left(state: TrainingState) -> str:
-    """Time to the last update, from the speed so far; empty while that is unknown."""
+    """Remaining time at the speed so far; empty while unknown."""
     if state.total is None or state.update == 0 or state.seconds <= 0:
         return ""
     return duration((state.total - state.update) * state.seconds / state.update)
@@ -208,14 +208,14 @@ def duration(seconds: float) -> str:
 
 
 def perplexity_of(loss: float) -> float:
-    """exp of a loss per token without smoothing, as large as a float can be."""
+    """exp(loss per token without smoothing), capped at the largest float."""
     return math.exp(min(loss, 700.0))
 
 
 class Log:
-    """One JSON object per line in log.jsonl, and TensorBoard's events where they are asked for.
+    """One JSON object per line in log.jsonl, and optionally TensorBoard events.
 
-    On a resume, lines of updates that will be done again are dropped first.
+    On resume, lines of updates that will be repeated are dropped first.
     """
 
     def __init__(self, path: Path, after_update: int, validated: int, tensorboard: Path | None = None) -> None:
@@ -234,7 +234,7 @@ class Log:
             self.writer.close()
 
     def write(self, event: str, update: int, values: dict[str, Any]) -> None:
-        """Add a line."""
+        """Append a line."""
         record = {"event": event, "update": update, "time": round(time.time(), 3), **values}
         print(json.dumps(record, ensure_ascii=False), file=self.file, flush=True)
         if self.writer is not None:
@@ -251,21 +251,21 @@ def _keep_lines(path: Path, after_update: int, validated: int) -> None:
         try:
             record = json.loads(line)
         except ValueError:
-            continue  # a line that a crash cut short
+            continue  # truncated by a crash
         if isinstance(record, dict) and _is_before(record, after_update, validated):
             kept.append(line)
     write_bytes(path, "".join(f"{line}\n" for line in kept).encode())
 
 
 def _is_before(record: dict[str, Any], after_update: int, validated: int) -> bool:
-    """Whether a line tells of something that will not be done again."""
+    """Whether a line belongs to an update that will not be repeated."""
     if record.get("event") in ("validation", "finished"):
         return bool(record.get("update", 0) <= validated) and record.get("event") == "validation"
     return bool(record.get("update", 0) <= after_update)
 
 
 def check_tensorboard() -> None:
-    """Refuse to start without TensorBoard when it is asked for."""
+    """Refuse --tensorboard if TensorBoard is not installed."""
     if importlib.util.find_spec("tensorboard") is None:
         raise ConfigError("TensorBoard is not installed: run `pip install tensorboard`, or leave --tensorboard out.")
 

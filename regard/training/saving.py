@@ -1,4 +1,4 @@
-"""Saving a run, and what is kept and said when its loss is no longer a number."""
+"""Saving checkpoints, and stopping on a loss that is not finite."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ if TYPE_CHECKING:
 
 FIRST_SAVE = 15.0  # seconds to the first checkpoint after the start
 LEAST, MOST = 15.0, 300.0  # seconds between checkpoints
-SHARE = 0.01  # of the time that may go into them
+SHARE = 0.01  # share of the time spent saving, at most
 
 
 class SaveClock:
-    """When the next checkpoint is due: as often as saving takes less than 1 % of the time, in bounds."""
+    """Checkpoint interval: as short as possible with saving below 1 % of the time, within LEAST and MOST."""
 
     def __init__(self, save_every: float | None) -> None:
         self.fixed = None if save_every is None else 60 * save_every
@@ -32,11 +32,11 @@ class SaveClock:
         self.saved_at = time.monotonic()
 
     def due(self) -> bool:
-        """Whether it is time."""
+        """Whether a checkpoint is due."""
         return time.monotonic() - self.saved_at >= self.interval
 
     def save(self, run: Run) -> None:
-        """Save, and see what it cost."""
+        """Save, and adapt the interval to the time it took."""
         started = time.monotonic()
         save(run)
         self.saved_at = time.monotonic()
@@ -53,11 +53,11 @@ def save(run: Run) -> None:
 
 
 def save_and_stop(run: Run) -> None:
-    """Save and leave, with a sentence that says how to go on."""
+    """Save a checkpoint and raise `Interrupted` with the command to resume."""
     save(run)
     model = f" The best model so far is in {run.out}." if holds_model(run.out) else ""
     raise Interrupted(
-        f"stopped after update {run.state.update}, and saved.{model} Go on with: `regard train --resume "
+        f"stopped and saved after update {run.state.update}.{model} Resume with: `regard train --resume "
         f"{quote(str(run.out))}`",
         saved=True,
         signal_number=run.interrupts.requested_by,
@@ -65,7 +65,7 @@ def save_and_stop(run: Run) -> None:
 
 
 def stop_if_asked(run: Run) -> Callable[[], None]:
-    """A function that breaks validation off when the user wants to stop; it is done again on resume."""
+    """A callback that aborts validation when the user wants to stop; resuming repeats it."""
 
     def check() -> None:
         if run.interrupts.requested:
@@ -75,7 +75,7 @@ def stop_if_asked(run: Run) -> Callable[[], None]:
 
 
 def note_loss(run: Run, loss: float) -> None:
-    """A loss per token, without smoothing, of the weights before this update: were they worth saving?"""
+    """Record the loss per token, without smoothing, of the weights before this update."""
     if run.state.first_loss is None:
         run.state.first_loss = loss
     run.checkpoints.prove(sane_loss(loss, run.model.vocabulary_size, run.state.first_loss))
@@ -97,7 +97,7 @@ def refuse_update(run: Run, batches: list[Batch], loss: float, norm: float) -> N
 
 
 def advice_to_resume(run: Run) -> str:
-    """After a loss that is not finite: keep the last good checkpoint as the newest, and say how to go on from it."""
+    """After a loss that is not finite: make the last good checkpoint the newest, and return the command to resume."""
     update = run.checkpoints.only_good()
     rate = f"{run.settings.learning_rate / 3:.1g}"
     return (

@@ -1,7 +1,7 @@
-"""The learning rate: a function of the update number where the last update is known; in a budget, one that bends.
+"""The learning rate: a function of the update number if the last update is known; with a budget, incremental.
 
-The last update of a budget is estimated again and again. Warm-up and decay are then kept as shares that each update
-carries on: a new estimate changes their slope, and the learning rate never jumps.
+The last update of a budget is re-estimated during training. Progress of warm-up and decay is then kept as state: a new
+estimate changes their slope, and the learning rate never jumps.
 """
 
 from __future__ import annotations
@@ -11,14 +11,14 @@ import math
 from regard.config.settings import LoopSettings
 from regard.training.checkpoint import TrainingState
 
-# The first updates are slower (memory is fetched, kernels are chosen), so the speed is measured after them.
+# The first updates are slower (memory allocation, kernel selection), so the speed is measured after them.
 MEASURE_FROM = 5
 MEASURE_UNTIL = 25
-REVISIONS = 20  # how often a budget is turned into updates once more
+REVISIONS = 20  # re-estimates of a budget
 
 
 def next_learning_rate(settings: LoopSettings, state: TrainingState) -> float:
-    """The rate of the next update; in a budget, warm-up and decay move one update on."""
+    """The learning rate of the next update; with a budget, advances warm-up or decay."""
     if settings.budget is None:
         return learning_rate(settings, state.update + 1, state.total, state.plateau)
     bend(settings, state)
@@ -26,9 +26,9 @@ def next_learning_rate(settings: LoopSettings, state: TrainingState) -> float:
 
 
 def learning_rate(settings: LoopSettings, update: int, total: int | None, plateau: float = 1.0) -> float:
-    """The rate of update 1, 2, …, `total`; `plateau` is the factor that stalled validations have earned.
+    """The learning rate of update 1, 2, …, `total`; `plateau` is the factor of the plateau schedule.
 
-    All schedules rise linearly over the warm-up; one that is longer than the training takes half of it.
+    All schedules have a linear warm-up; a warm-up longer than the training is cut to half of it.
     """
     peak = settings.learning_rate
     warmup = settings.warmup if total is None or settings.warmup < total else total // 2
@@ -39,7 +39,7 @@ def learning_rate(settings: LoopSettings, update: int, total: int | None, platea
 
 
 def bend(settings: LoopSettings, state: TrainingState) -> None:
-    """Move warm-up or decay one update on, towards the last update as it is estimated now.
+    """Advance warm-up or decay by one update, towards the currently estimated last update.
 
     The warm-up takes a quarter of a budget at most. If the budget shrinks to less than three times the updates that
     are done, the rate falls from where it is.
@@ -58,7 +58,7 @@ def bend(settings: LoopSettings, state: TrainingState) -> None:
 
 
 def bent_learning_rate(settings: LoopSettings, state: TrainingState) -> float:
-    """The rate of the update after `state`, for which warm-up or decay have been moved on."""
+    """The learning rate of the update after `state`, after `bend`."""
     level, number = settings.learning_rate * state.warm, state.update + 1
     if not state.peak_update:
         return level
@@ -66,7 +66,7 @@ def bent_learning_rate(settings: LoopSettings, state: TrainingState) -> float:
 
 
 def _after_warmup(settings: LoopSettings, update: int, peak_update: int, share: float, plateau: float) -> float:
-    """The factor of the peak after the warm-up; `share` of the way to the last update is done, 1 at the last."""
+    """Decay factor after the warm-up; `share` is the finished part of the decay, 1 at the last update."""
     match settings.schedule:
         case "constant":
             return 1.0
@@ -83,6 +83,6 @@ def _after_warmup(settings: LoopSettings, update: int, peak_update: int, share: 
 def updates_in_budget(
     seconds_left: float, seconds_per_update: float, validation_seconds: float, validate_every: float
 ) -> int:
-    """Further updates that fit, with a validation after every so many of them and one at the end."""
+    """Further updates that fit, with a validation every `validate_every` updates and one at the end."""
     seconds = seconds_per_update + validation_seconds / max(validate_every, 1.0)
     return max(0, int((seconds_left - validation_seconds) / seconds))

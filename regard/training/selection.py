@@ -1,4 +1,4 @@
-"""When to validate, which weights are kept, and what validations lead to: plateau, patience, the best model."""
+"""When to validate, which weights to keep, learning rate plateau, early stopping, and the best model."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def validation_is_due(run: Run) -> bool:
-    """Whether this update is one to validate at, and that has not been done."""
+    """Whether a validation is due at this update and not yet done."""
     settings, state = run.settings, run.state
     if state.validated == state.update:
         return False
@@ -32,7 +32,7 @@ def validation_is_due(run: Run) -> bool:
 
 
 def validate(run: Run) -> None:
-    """Measure, keep the weights if they are worth it, and count towards plateau and patience."""
+    """Validate, keep the weights if they are among the best, and update plateau and patience."""
     settings, state = run.settings, run.state
     started = time.perf_counter()
     snapshot = Snapshot(state.update, None)
@@ -57,7 +57,7 @@ def validate(run: Run) -> None:
 
 
 def write_best_model(run: Run) -> None:
-    """Write or renew the model folder, so that the best model so far can be used while training goes on."""
+    """Write or update the model folder, so that the best model so far can be used during training."""
     training = run.model.training
     try:
         run.task.finish(run, unfinished_metrics(run))
@@ -66,7 +66,7 @@ def write_best_model(run: Run) -> None:
 
 
 def measured(run: Run, validator: Validates) -> Measured:
-    """The validation of this update; a loss that is not finite speaks against the newest checkpoint."""
+    """Validate; a loss that is not finite discards the newest checkpoint."""
     try:
         return validator(run.model, stop_if_asked(run))
     except TrainingError as error:
@@ -74,9 +74,9 @@ def measured(run: Run, validator: Validates) -> Measured:
 
 
 def note_gain(settings: LoopSettings, state: TrainingState, score: float, loss: float) -> None:
-    """Compare with the best so far; stalled validations lower the plateau's rate and use up patience.
+    """Compare with the best so far; without improvement, lower the learning rate and count towards patience.
 
-    A lower loss at the same score makes a better checkpoint, but is no gain that training would go on for.
+    A lower loss at the same score makes a better checkpoint, but does not reset the patience.
     """
     gain = state.best_score is None or score > state.best_score
     if gain or (score == state.best_score and loss < state.best_loss):
@@ -93,7 +93,7 @@ def note_gain(settings: LoopSettings, state: TrainingState, score: float, loss: 
 
 
 def worth_keeping(settings: LoopSettings, snapshots: list[Snapshot]) -> list[Snapshot]:
-    """The last ones, the best ones, or the single best, oldest first."""
+    """The weights to average: the last, the best, or the single best, oldest first."""
     keep = 1 if settings.average == "none" else settings.keep
     if settings.average == "last":
         return snapshots[-keep:]
@@ -103,7 +103,7 @@ def worth_keeping(settings: LoopSettings, snapshots: list[Snapshot]) -> list[Sna
 
 
 def report_validation(run: Run, result: Measured) -> None:
-    """Tell the user and the log."""
+    """Report to the user and the log."""
     state = run.state
     record = {"epoch": state.epoch, **result.to_dict()}
     if result.samples:

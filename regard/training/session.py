@@ -55,7 +55,7 @@ class Session:
     def opened(
         cls, out: Path, device: torch.device, reporter: Reporter, tensorboard: bool = False
     ) -> Iterator[Session]:
-        """A session that leaves nothing behind if it ends before there is anything to resume."""
+        """A session that removes its files if it ends before the first checkpoint."""
         try:
             with only_training_in(out), Interrupts() as interrupts, own_random_numbers(device), _tidy(out, interrupts):
                 yield cls(out, device, reporter, interrupts, tensorboard)
@@ -63,7 +63,7 @@ class Session:
             reporter.close()
 
     def start(self, asked: Task[Learned]) -> Learned:
-        """A new training."""
+        """Start a new training."""
         self.check_precision(asked.recipe.training)
         fresh = self.out / ".training.part"
         shutil.rmtree(fresh, ignore_errors=True)
@@ -83,7 +83,7 @@ class Session:
         return self.learn(asked.open(self.folder), model, optimizer, state, checkpoints)
 
     def resume(self, asked: Task[Learned], overrides: Sequence[str]) -> Learned:
-        """Go on with the training in `out`."""
+        """Resume the training in `out`."""
         self._check_prepared()
         before = asked.open(self.folder)
         task = before.changed(_with_one_end(overrides))
@@ -107,7 +107,7 @@ class Session:
         return self.learn(task, model, optimizer, state, checkpoints)
 
     def _say_how_far(self, task: PreparedTask[Learned], state: TrainingState) -> None:
-        """Where it goes from here; an end that is already past is refused."""
+        """Report the remaining training; an end in the past is refused."""
         settings = task.settings
         asked = updates_asked(settings, len(task.plan().epoch(state.epoch)))
         used_up = settings.budget is not None and state.seconds >= duration_seconds(settings.budget)
@@ -116,17 +116,17 @@ class Session:
                 f"{self.out}: is at update {state.update} after {duration(state.seconds)}, which is the end already: "
                 f"name a later one, such as --set {_later(settings, state)}."
             )
-        self.reporter.say(f"training goes on {how_far(settings, state, asked)}")
+        self.reporter.say(f"resuming {how_far(settings, state, asked)}")
 
     def _check_prepared(self) -> None:
-        """Every file that was prepared must be as it was written."""
+        """Verify the checksum of every prepared file."""
         try:
             check_files(self.folder)
         except ModelFolderError as error:
-            raise ModelFolderError(f"{str(error).rstrip('.')}: start training anew, with --overwrite.") from None
+            raise ModelFolderError(f"{str(error).rstrip('.')}: start a new training with --overwrite.") from None
 
     def _save_recipe(self, task: PreparedTask[Learned]) -> None:
-        """Replace run.json; a crash leaves the old or the new one, and a checksum for it."""
+        """Replace run.json atomically, with its checksum."""
         fresh = self.folder / ".recipe.part"
         shutil.rmtree(fresh, ignore_errors=True)
         fresh.mkdir()
@@ -139,7 +139,7 @@ class Session:
         fresh.rmdir()
 
     def check_precision(self, settings: LoopSettings) -> None:
-        """Refuse a precision that the processor cannot compute in; to be asked before anything is computed."""
+        """Refuse a precision that the processor does not support, before any computation."""
         limits = usable_precision(settings.precision, self.device)
         if limits:
             self.reporter.say(
@@ -148,7 +148,7 @@ class Session:
             )
 
     def _is_written(self, state: TrainingState) -> bool:
-        """Whether the model of this very state is in `out`; a crash may have come between the two."""
+        """Whether `out` holds the model of this state; a crash may have come between checkpoint and model."""
         if not (state.stopped_early or state.update == state.total) or not holds_model(self.out):
             return False
         metrics = read_json(self.out / METRICS)
@@ -158,7 +158,7 @@ class Session:
         loaded = checkpoints.load(model, optimizer)
         for fault in loaded.damaged:
             self.reporter.say(f"warning: {fault}")
-        self.reporter.say(f"going on after update {loaded.state.update}, from {loaded.name}")
+        self.reporter.say(f"resuming after update {loaded.state.update}, from {loaded.name}")
         differences = this_machine(str(self.device)).differences(loaded.machine)
         if differences:
             self.reporter.say(f"warning: not the same machine ({differences}): the last bits will differ.")
@@ -206,7 +206,7 @@ ENDS = ("updates", "epochs", "budget")
 
 
 def _with_one_end(overrides: Sequence[str]) -> list[str]:
-    """The end that is named when a training goes on is its end: others, of before, do not count any more."""
+    """The end set on resume replaces all ends set before."""
     named = [name for name in ENDS if any(_names(override, name) for override in overrides)]
     return [*overrides, *(f"training.{name}=none" for name in ENDS if named and name not in named)]
 
@@ -217,7 +217,7 @@ def _names(override: str, end: str) -> bool:
 
 
 def _later(settings: LoopSettings, state: TrainingState) -> str:
-    """A setting with which a finished training would go on."""
+    """A setting that would extend a finished training."""
     if state.stopped_early and settings.patience is not None:
         return f"training.patience={2 * settings.patience}"
     if settings.budget is not None:
@@ -228,14 +228,14 @@ def _later(settings: LoopSettings, state: TrainingState) -> str:
 
 @contextmanager
 def own_random_numbers(device: torch.device) -> Iterator[None]:
-    """Training seeds torch's generator at each update; the caller's stream of numbers goes on untouched."""
+    """Restore the caller's random state: training seeds torch's generator at each update."""
     with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
         yield
 
 
 @contextmanager
 def _saying_what_is_safe(run: Run) -> Iterator[None]:
-    """A full or broken disk: the checkpoint before it is whole, so training can go on from there."""
+    """Report a full or broken disk; the previous checkpoint is intact, so training can be resumed."""
     try:
         yield
     except OSError as error:
@@ -243,14 +243,14 @@ def _saying_what_is_safe(run: Run) -> Iterator[None]:
         path = run.out if unnamed else Path(error.filename)
         why = reason(error, path)
         raise TrainingError(
-            f"{path}: cannot be written at update {run.state.update} ({why}); the checkpoint before it is safe: mend "
+            f"{path}: cannot be written at update {run.state.update} ({why}); the previous checkpoint is intact: fix "
             f"that, then `regard train --resume {run.out}`."
         ) from error
 
 
 @contextmanager
 def _tidy(out: Path, interrupts: Interrupts) -> Iterator[None]:
-    """Leave nothing behind if it ends before there is anything to resume."""
+    """Remove all files if training ends before the first checkpoint."""
     new = not (out / "training").exists()
     log = (out / "log.jsonl").exists()
     try:

@@ -1,4 +1,4 @@
-"""What any training starts from: the recipe that is meant, and a free folder."""
+"""Start of a training: its recipe and its output folder."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ FilePath = str | PathLike[str]
 def choose_recipe(
     recipe: TaskRecipe | FilePath | None, start_from: FilePath | None, overrides: Sequence[str]
 ) -> tuple[TaskRecipe, Folder | None]:
-    """The recipe with its overrides; a folder to start from gives the model, the text and, if need be, the rest."""
+    """The recipe with its overrides; for fine-tuning, the folder's model and text settings, and its recipe if none."""
     if start_from is None:
         if recipe is None:
             raise ConfigError("no recipe was given: name one (see `regard recipes`), or a model with --from.")
@@ -41,7 +41,7 @@ def choose_recipe(
 
 
 def check_out(out: Path, overwrite: bool) -> None:
-    """Refuse a folder that is not free."""
+    """Refuse a folder that already holds a model or a training."""
     if out.exists() and not out.is_dir():
         raise ModelFolderError(f"{out}: is a file: choose another --out folder.")
     if overwrite:
@@ -53,9 +53,9 @@ def check_out(out: Path, overwrite: bool) -> None:
         if Checkpoints(training).latest() is None:
             raise ModelFolderError(f"{out}: holds a training without a checkpoint: add --overwrite to replace it.")
         resume = f"regard train --resume {quote(str(out))}"
-        raise ModelFolderError(f"{out}: holds an unfinished training: go on with `{resume}`, or add --overwrite.")
+        raise ModelFolderError(f"{out}: holds an unfinished training: resume it with `{resume}`, or add --overwrite.")
 
 
 def count_parameters(model: Predictor) -> int:
-    """The number of weights, shared ones once."""
+    """The number of parameters; shared ones count once."""
     return sum(parameter.numel() for parameter in model.parameters())

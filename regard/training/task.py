@@ -1,4 +1,4 @@
-"""What a training is about: the interface between the loop, which knows no text and no images, and what is learned.
+"""The task interface: everything about text or images that the training loop does not know.
 
 The loop and the session that starts and resumes it are the same for translation, classification and captioning. A
 Task prepares the data in OUT/training; a PreparedTask gives the loop its batches, model, loss, validation and result.
@@ -24,13 +24,13 @@ Learned = TypeVar("Learned", covariant=True)
 
 
 class EpochPlan(Protocol):
-    """Which examples are learned together, epoch by epoch; the same for the same seed and epoch, always."""
+    """The batches of each epoch; deterministic given seed and epoch."""
 
     def epoch(self, number: int) -> Sequence[Any]:
         """One item for each batch of an epoch."""
 
     def batch(self, item: Any, /) -> Batch:
-        """The tensors of an item; the same whenever they are asked for."""
+        """The tensors of an item; deterministic."""
 
 
 class Measured(Protocol):
@@ -38,38 +38,38 @@ class Measured(Protocol):
 
     @property
     def loss(self) -> float:
-        """Per token or image, natural logarithm, without smoothing."""
+        """Cross-entropy per token or image, natural logarithm, without smoothing."""
 
     @property
     def score(self) -> float:
-        """What checkpoints are compared by; higher is better."""
+        """Score for selecting checkpoints; higher is better."""
 
     @property
     def samples(self) -> Sequence[Mapping[str, str]]:
-        """Texts by their names, such as source, reference and translation of a sentence; for the log and the eye."""
+        """Sample outputs by name, such as source, reference and translation; for log and terminal."""
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values for the log, metrics.json and the line a person reads (see `progress.QUALITIES`)."""
+        """Plain values for the log, metrics.json and the terminal (see `progress.QUALITIES`)."""
 
 
 class Validates(Protocol):
-    """A validation set, ready to be used again and again."""
+    """A validation set, prepared for repeated use."""
 
     @property
     def cost_tokens(self) -> float:
-        """The work of one validation, as tokens (or images) of training."""
+        """Cost of one validation, in training tokens (or images)."""
 
     def use_part(self, share: float) -> None:
-        """From now on use only this share of the set, evenly spread over it; called once."""
+        """Subsample the set to this share, evenly spread; called once."""
 
     def __call__(self, model: Any, between: Callable[[], None], /) -> Measured:
-        """Validate; `between` is called between batches and may raise to break off."""
+        """Validate; `between` is called between batches and may raise to abort."""
 
 
 class Task(ABC, Generic[Learned]):
-    """What to learn: a recipe and the data that a user names; `Learned` is what the training returns.
+    """A recipe and the user's data; `Learned` is the type of model that training returns.
 
-    `prepare` is called once, in a new training; `open` in every one, new or resumed.
+    `prepare` is called once, in a new training; `open` in new and resumed ones.
     """
 
     recipe: AnyRecipe
@@ -77,7 +77,7 @@ class Task(ABC, Generic[Learned]):
 
     @abstractmethod
     def prepare(self, folder: Path, reporter: Reporter) -> Predictor:
-        """Check all data, write what resuming needs into the folder, run.json last; the model with initial weights."""
+        """Check all data, write everything needed to resume, run.json last; returns the initialised model."""
 
     @abstractmethod
     def open(self, folder: Path) -> PreparedTask[Learned]:
@@ -85,7 +85,7 @@ class Task(ABC, Generic[Learned]):
 
 
 class PreparedTask(ABC, Generic[Learned]):
-    """The data of a task as it lies in OUT/training: all that the loop knows of what is learned."""
+    """The prepared data of a task in OUT/training, with its model, loss and validation."""
 
     unit: ClassVar[str] = "tokens"  # what the loss is an average over
     examples: ClassVar[str] = "sentence pairs"  # what a batch is made of
@@ -94,12 +94,12 @@ class PreparedTask(ABC, Generic[Learned]):
 
     @property
     def settings(self) -> LoopSettings:
-        """How to learn."""
+        """Settings of the training loop."""
         return self.recipe.training
 
     @abstractmethod
     def build(self) -> Predictor:
-        """The model with weights drawn from the seed, for a checkpoint's to be put into."""
+        """The model, initialised from the seed; a checkpoint's weights are loaded into it."""
 
     @abstractmethod
     def plan(self) -> EpochPlan:
@@ -107,7 +107,7 @@ class PreparedTask(ABC, Generic[Learned]):
 
     @abstractmethod
     def validator(self, device: torch.device) -> Validates | None:
-        """The validation, if there is anything to validate on."""
+        """The validation set, if there is one."""
 
     def forward(self, model: Any, batch: Batch, update: int, total: int | None) -> tuple[Batch, Output]:
         """The model's output for a batch in an update of `total`; a task may change the batch or add a loss."""
@@ -115,7 +115,7 @@ class PreparedTask(ABC, Generic[Learned]):
 
     @abstractmethod
     def changed(self, overrides: Sequence[str]) -> Self:
-        """The same with settings changed, to be resumed; what cannot be changed any more is refused."""
+        """The same with changed settings, on resume; settings that cannot change are refused."""
 
     @abstractmethod
     def save_recipe(self, folder: Path) -> None:
@@ -123,7 +123,7 @@ class PreparedTask(ABC, Generic[Learned]):
 
     @abstractmethod
     def finish(self, run: Run, metrics: dict[str, Any]) -> Learned:
-        """Write the model folder with the run's chosen weights, and open it."""
+        """Write the model folder with the selected weights, and load it."""
 
     def watch(self, run: Run) -> None:
-        """Look at the model once at each validation; nothing, for most tasks."""
+        """Hook called at each validation; most tasks do nothing."""

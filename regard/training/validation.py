@@ -1,4 +1,4 @@
-"""How good the model is on text it does not learn from: loss, perplexity, and BLEU of greedy translations."""
+"""Validation of translators: loss, perplexity, and BLEU of greedy translations."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from regard.models.contract import Model
 from regard.training.loss import likelihood
 
 SENTENCES_TOGETHER = 128
-SAMPLES = 3  # translations that are shown
+SAMPLES = 3  # translations to show
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,7 @@ class Validation:
 
     @property
     def score(self) -> float:
-        """What checkpoints are compared by; higher is better."""
+        """Score for selecting checkpoints; higher is better."""
         return self.bleu if self.select_by == "bleu" and self.bleu is not None else -self.loss
 
     def to_dict(self) -> dict[str, Any]:
@@ -56,15 +56,15 @@ class Validation:
 
 
 def validation_tokens(corpus: EncodedCorpus, bleu: bool) -> float:
-    """The work of a validation, as tokens of training.
+    """Cost of a validation, in training tokens.
 
-    Forwards only, for the loss, is a third of an update's work; translating is as much as an update, say.
+    A forward pass, for the loss, costs a third of an update; translation costs about as much as an update.
     """
     return int(corpus.target_lengths.sum()) * (1 / 3 + bleu)
 
 
 class Validator:
-    """A validation set, ready to be used again and again."""
+    """A validation set, prepared for repeated use."""
 
     def __init__(
         self,
@@ -85,13 +85,13 @@ class Validator:
         self.cost_tokens = validation_tokens(corpus, self.score_bleu)
 
     def use_part(self, share: float) -> None:
-        """Use only this share of the batches and of the sentences that are translated."""
+        """Subsample batches and translated sentences to this share."""
         self.batches = spread(list(self.batches), max(1, round(share * len(self.batches))))
         self.pairs = spread(self.pairs, max(1, round(share * len(self.pairs))))
         self.cost_tokens *= share
 
     def __call__(self, model: Model, between: Callable[[], None] = lambda: None) -> Validation:
-        """Validate; `between` is called between batches and may raise to break off."""
+        """Validate; `between` is called between batches and may raise to abort."""
         training = model.training
         model.eval()
         try:

@@ -1,4 +1,4 @@
-"""Sentences that are looked at whenever the training validates, to see their alignment come about."""
+"""Watched sentences: their attention is recorded at each validation, to see alignment emerge."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from regard.storage.files import write_bytes
 
 SENTENCES = "watch.json"  # in OUT/training
 Watched = str | tuple[str, str]
-"""A sentence, or a sentence with the translation that is looked at instead of the model's own."""
+"""A sentence, optionally with a reference for forced decoding."""
 
 
 def look_at_sentences(translator: Translator, sentences: Sequence[Watched]) -> list[Look]:
-    """A look at each, greedily; the model is left in the mode it was in, given to the translator or not."""
+    """A look record of each sentence, with greedy search; the model's train/eval mode is restored."""
     greedy = SearchSettings(beam=1, replace_unknown=False)
     looks = []
     for sentence in sentences:
@@ -28,7 +28,7 @@ def look_at_sentences(translator: Translator, sentences: Sequence[Watched]) -> l
 
 
 def check_sentences(translator: Translator, sentences: Sequence[Watched]) -> None:
-    """Refuse sentences that cannot be watched, before anything is learned."""
+    """Refuse sentences that cannot be watched, before training starts."""
     try:
         looks = look_at_sentences(translator, sentences)
     except ConfigError as error:
@@ -41,13 +41,13 @@ def check_sentences(translator: Translator, sentences: Sequence[Watched]) -> Non
 
 
 def save_sentences(sentences: Sequence[Watched], folder: Path) -> None:
-    """Write them into OUT/training, for a resumed training."""
+    """Write the sentences into OUT/training, for resuming."""
     if sentences:
         write_bytes(folder / SENTENCES, json.dumps(list(sentences), ensure_ascii=False).encode())
 
 
 def load_sentences(folder: Path) -> list[Watched]:
-    """Read them again; none were given where there is no file."""
+    """Read the sentences; none if there is no file."""
     path = folder / SENTENCES
     if not path.exists():
         return []
@@ -55,4 +55,4 @@ def load_sentences(folder: Path) -> list[Watched]:
         given = json.loads(path.read_text("utf-8"))
         return [each if isinstance(each, str) else (str(each[0]), str(each[1])) for each in given]
     except (ValueError, TypeError, IndexError):
-        raise ModelFolderError(f"{path}: is damaged: remove it to go on without watching.") from None
+        raise ModelFolderError(f"{path}: is damaged: remove it to resume without watched sentences.") from None

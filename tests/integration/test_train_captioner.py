@@ -95,9 +95,9 @@ def test_training_on_files_writes_a_folder_that_load_opens(trained: Path, tmp_pa
 def test_an_unfinished_training_names_the_command_that_resumes_it(tmp_path: Path, photos: Path):
     (tmp_path / "training" / "checkpoint-00000001").mkdir(parents=True)
     (tmp_path / "training" / "run.json").write_text('{"recipe": {"model": {"kind": "captioner"}}}')
-    with pytest.raises(ModelFolderError, match=f"go on with `regard train --resume {tmp_path}`"):
+    with pytest.raises(ModelFolderError, match=f"resume it with `regard train --resume {tmp_path}`"):
         train(recipe(), train=photos, out=tmp_path, threads=1, progress=False)
-    with pytest.raises(ModelFolderError, match=f"go on with `regard train --resume {tmp_path}`"):
+    with pytest.raises(ModelFolderError, match=f"resume it with `regard train --resume {tmp_path}`"):
         regard.load(tmp_path)
 
 

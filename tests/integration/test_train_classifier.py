@@ -127,7 +127,7 @@ def test_ctrl_c_saves_and_names_the_command_of_images(tmp_path: Path, monkeypatc
         with pytest.raises(Interrupted, match="regard train --resume") as caught:
             fit(tmp_path)
     assert caught.value.saved
-    with pytest.raises(ModelFolderError, match="go on with `regard train --resume"):
+    with pytest.raises(ModelFolderError, match="resume it with `regard train --resume"):
         fit(tmp_path)
     train(out=tmp_path, resume=True, progress=False)
     with pytest.raises(ModelFolderError, match="its training is finished"):
@@ -348,5 +348,5 @@ def test_a_comparison_is_a_queue_that_resumes(tmp_path: Path, monkeypatch: pytes
     assert f"({bam.parameters / plain.parameters - 1:+.2%})" in result.text()
     assert picture_of(tmp_path / "runs" / "comparison.png")[0] > 500
     assert not list((tmp_path / "runs").glob("*/training"))
-    with pytest.raises(ModelFolderError, match="holds a comparison with budget '1h', and '2h' was asked"):
+    with pytest.raises(ModelFolderError, match="holds a comparison with budget '1h', not '2h'"):
         compare(tmp_path / "runs", **{**asked, "budget": "2h"})

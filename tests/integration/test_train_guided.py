@@ -83,7 +83,7 @@ def test_a_damaged_guide_is_told(tmp_path: Path, keep: int) -> None:
     train(recipe(guided_attention=0.5), train=TRAIN, out=tmp_path / "model", progress=False)
     path = tmp_path / "model" / "training" / "guide.npy"
     path.write_bytes(path.read_bytes()[:keep])
-    with pytest.raises(ModelFolderError, match=r"guide\.npy: is damaged .*: start training anew"):
+    with pytest.raises(ModelFolderError, match=r"guide\.npy: is damaged .*: start a new training"):
         train(out=tmp_path / "model", resume=True, overrides=["training.updates=14"], progress=False)
 
 

@@ -61,11 +61,11 @@ def test_a_signal_saves_and_is_the_exit_code_and_its_advice_works(
     ends = ("--updates", "6", "--set", "training.budget=none")
     assert started(tmp_path, *ends, stop_at=3, number=number) == code
     said = capsys.readouterr().err
-    assert "stopped after update 3, and saved." in said
+    assert "stopped and saved after update 3." in said
     assert main(advised(said)) == 0
     said = capsys.readouterr().err
-    assert "going on after update 3" in said
-    assert "training goes on to update 6" in said
+    assert "resuming after update 3" in said
+    assert "resuming to update 6" in said
 
 
 def test_the_advice_of_a_folder_that_is_taken_works(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -79,10 +79,10 @@ def test_the_advice_of_a_folder_that_is_taken_works(tmp_path: Path, capsys: pyte
 @pytest.mark.parametrize(
     ("ends", "said"),
     [
-        (["--updates", "4", "--set", "training.budget=none"], "training goes on to update 8"),
-        (["--epochs", "1", "--set", "training.budget=none"], "training goes on to update "),
-        (["--budget", "1s"], r"training goes on for \d+s more"),
-        (["--updates", "4", "--budget", "1h"], r"training goes on for 2h00m more|1h59m more"),
+        (["--updates", "4", "--set", "training.budget=none"], "resuming to update 8"),
+        (["--epochs", "1", "--set", "training.budget=none"], "resuming to update "),
+        (["--budget", "1s"], r"resuming for \d+s more"),
+        (["--updates", "4", "--budget", "1h"], r"resuming for 2h00m more|1h59m more"),
     ],
 )
 def test_the_advice_of_a_finished_training_makes_it_longer(
@@ -160,7 +160,7 @@ def test_the_best_model_is_usable_while_training_goes_on(
     assert [metrics["updates"] for metrics in seen] == [4, 4, 4, 4, 8, 8, 8]
     monkeypatch.undo()
     assert regard.load(tmp_path).translate("a b c") is not None
-    with pytest.raises(ModelFolderError, match="holds an unfinished training: go on with"):
+    with pytest.raises(ModelFolderError, match="holds an unfinished training: resume it with"):
         train(chosen, train=TRAIN, valid=VALID, out=tmp_path, progress=False)
     train(out=tmp_path, resume=True, progress=False)
     metrics = json.loads((tmp_path / "metrics.json").read_text())
@@ -273,7 +273,7 @@ def test_a_budget_bends_validates_five_times_and_says_how_far_off_it_was(
     validated = [record["update"] for record in records if record["event"] == "validation"]
     assert len(validated) >= 5
     assert validated[-1] == updates[-1]["update"]
-    estimate = int(re.search(r"enough for about (\d+) updates", said)[1])  # type: ignore[index]
+    estimate = int(re.search(r"allows about (\d+) updates", said)[1])  # type: ignore[index]
     assert 150 <= estimate <= 160
     assert re.search(rf"the first estimate was {estimate} updates, 5\d% too many", said)
 
@@ -346,7 +346,7 @@ def test_a_longer_budget_goes_on_and_says_how_far(
     train(chosen, train=TRAIN, valid=VALID, out=tmp_path, progress=False)
     assert 35 <= log(tmp_path)[-1]["update"] <= 41
     train(out=tmp_path, resume=True, overrides=["training.budget=40s"])
-    assert re.search(r"training goes on for \d\ds more", capsys.readouterr().err)
+    assert re.search(r"resuming for \d\ds more", capsys.readouterr().err)
     assert 75 <= log(tmp_path)[-1]["update"] <= 82
     train(out=tmp_path, resume=True, overrides=["training.updates=90"], progress=False)
     assert log(tmp_path)[-1]["update"] == 90

@@ -134,7 +134,7 @@ def test_a_death_before_the_first_timed_checkpoint_can_be_resumed(
     run_to_end(tmp_path / "whole", chosen)
     killed_at(1, tmp_path / "broken", chosen, monkeypatch)
     killed = tmp_path / "broken"
-    with pytest.raises(ModelFolderError, match=r"holds an unfinished training: go on with `regard train --resume"):
+    with pytest.raises(ModelFolderError, match=r"holds an unfinished training: resume it with `regard train --resume"):
         run_to_end(killed, chosen)
     train(out=killed, resume=True, progress=False)
     assert everything(killed) == everything(tmp_path / "whole")
@@ -163,7 +163,7 @@ def test_a_kill_right_after_the_folder_appears_can_be_resumed(tmp_path: Path, mo
             os._exit(0)
         assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 9
         assert (broken / "training").exists() == (moment == after)
-    with pytest.raises(ModelFolderError, match="holds an unfinished training: go on with"):
+    with pytest.raises(ModelFolderError, match="holds an unfinished training: resume it with"):
         run_to_end(broken, chosen)
     train(out=broken, resume=True, progress=False)
     assert everything(broken) == everything(tmp_path / "whole")
@@ -173,7 +173,7 @@ def test_a_training_without_any_checkpoint_is_no_dead_end(tmp_path: Path, monkey
     killed_at(2, tmp_path, recipe(), monkeypatch)
     for path in (tmp_path / "training").glob("checkpoint-*"):
         shutil.rmtree(path)
-    with pytest.raises(ModelFolderError, match="no whole checkpoint to go on from: start training anew, with --overwr"):
+    with pytest.raises(ModelFolderError, match="no intact checkpoint to resume from: start a new training"):
         train(out=tmp_path, resume=True, progress=False)
     with pytest.raises(ModelFolderError, match="a training without a checkpoint: add --overwrite"):
         run_to_end(tmp_path, recipe())
@@ -195,7 +195,7 @@ def test_a_damaged_checkpoint_falls_back_to_the_one_before_and_says_so(
     train(out=broken, resume=True)
     said = capsys.readouterr().err
     assert f"warning: {weights}: is damaged (its checksum differs)." in said
-    assert "going on after update 0, from checkpoint-00000001" in said
+    assert "resuming after update 0, from checkpoint-00000001" in said
     assert everything(broken) == everything(tmp_path / "whole")
 
 
@@ -279,7 +279,7 @@ def test_ctrl_c_saves_and_says_how_to_go_on(tmp_path: Path, monkeypatch: pytest.
 
     with monkeypatch.context() as patch:
         patch.setattr(loop_module, "seed_of", seed_of)
-        with pytest.raises(Interrupted, match=rf"update 6, and saved.*best model.*`regard train --resume {broken}`"):
+        with pytest.raises(Interrupted, match=rf"saved after update 6\..*best model.*`regard train --resume {broken}`"):
             run_to_end(broken, chosen)
     train(out=broken, resume=True, progress=False)
     assert everything(broken) == everything(tmp_path / "whole")

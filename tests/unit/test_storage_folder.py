@@ -99,7 +99,7 @@ def test_a_half_written_folder_is_no_model(tmp_path: Path) -> None:
     with pytest.raises(ModelFolderError, match=r"holds no model \(config.json is missing\)"):
         read_folder(tmp_path)
     (tmp_path / "training").mkdir()
-    with pytest.raises(ModelFolderError, match="not finished: go on with `regard train --resume"):
+    with pytest.raises(ModelFolderError, match="not finished: resume it with `regard train --resume"):
         read_folder(tmp_path)
 
 

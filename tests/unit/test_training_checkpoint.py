@@ -249,7 +249,7 @@ def test_when_every_checkpoint_is_damaged_that_is_one_line(tmp_path: Path) -> No
         path.write_bytes(b"")
     model = small()
     with pytest.raises(
-        ModelFolderError, match=r"no whole checkpoint.*checksum differs\)\): start training anew, with --"
+        ModelFolderError, match=r"no intact checkpoint.*checksum differs\)\): start a new training with --"
     ):
         Checkpoints(tmp_path).load(model, stepped(model))
 
@@ -301,7 +301,7 @@ def test_a_full_disk_keeps_the_checkpoint_before_and_gives_its_space_back(
 
 def test_a_folder_without_a_checkpoint_says_so(tmp_path: Path) -> None:
     model = small()
-    with pytest.raises(ModelFolderError, match="holds no whole checkpoint to go on from: start training anew"):
+    with pytest.raises(ModelFolderError, match="holds no intact checkpoint to resume from: start a new training"):
         Checkpoints(tmp_path).load(model, stepped(model))
 
 

@@ -47,12 +47,12 @@ def test_a_planted_link_is_not_followed(tmp_path: Path) -> None:
     out = tmp_path / "out"
     out.mkdir()
     (out / LOCK).symlink_to(precious)
-    with pytest.raises(ModelFolderError, match="is no regular file: remove it"), only_training_in(out):
+    with pytest.raises(ModelFolderError, match="is not a regular file: remove it"), only_training_in(out):
         pass
     assert precious.read_text() == "kept"
     (out / LOCK).unlink()
     os.mkfifo(out / LOCK)
-    with pytest.raises(ModelFolderError, match="is no regular file: remove it"), only_training_in(out):
+    with pytest.raises(ModelFolderError, match="is not a regular file: remove it"), only_training_in(out):
         pass
 
 

@@ -175,7 +175,7 @@ class CaptionCorpus:
             rows = [json.loads(line) for line in (folder / CAPTIONS).read_text("utf-8").splitlines()]
             return cls(images, [(int(number), str(text)) for number, text in rows])
         except (OSError, ValueError, KeyError, TypeError) as error:
-            raise DataError(f"{folder}: the images are missing or damaged ({error}): start training anew.") from None
+            raise DataError(f"{folder}: the images are missing or damaged ({error}): start a new training.") from None
 
     def texts(self) -> list[str]:
         """All captions."""

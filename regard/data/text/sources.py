@@ -217,7 +217,7 @@ def load_pairs(path: Path) -> list[Pair]:
         rows = [json.loads(line) for line in path.read_text("utf-8").splitlines()]
         return [Pair(source, target) for source, target in rows]
     except (OSError, ValueError) as error:
-        raise DataError(f"{path}: cannot be read ({error}): start training anew.") from None
+        raise DataError(f"{path}: cannot be read ({error}): start a new training.") from None
 
 
 def check_valid_is_there(recipe: Recipe, valid: object) -> None:

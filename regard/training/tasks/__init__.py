@@ -27,7 +27,7 @@ Data = Given | ImageSet
 """Text (see `Given`), or images: a folder, a TSV file of captions, "toy:two-ears", "toy:scenes", an ImageSet."""
 
 Trained = Translator | Captioner | Classifier
-"""What a training returns: the model of the task."""
+"""The model that training returns."""
 
 
 def task_of(

@@ -69,7 +69,7 @@ class CaptioningTask(Task[Captioner]):
         return model
 
     def open(self, folder: Path) -> PreparedCaptioning:
-        """The images as bytes, with their captions."""
+        """The images as uint8, with their captions."""
         recipe, about = read_run(folder)
         assert isinstance(recipe, CaptionRecipe)
         return PreparedCaptioning(
@@ -87,7 +87,7 @@ def _sources(recipe: CaptionRecipe, data: FilePath, valid: FilePath | None) -> d
         raise ConfigError("model.image_channels = 1: the embedded scenes have colours; set it to 3.")
     train = open_captions(data, "train", channels)
     assert train is not None
-    # A file that is named for validation is read as it is; a folder, or the scenes, have a part for it.
+    # A validation file is read as it is; folders and the scenes have a validation split.
     named = open_captions(valid, "train" if Path(valid).is_file() else "valid", channels) if valid else None
     held_out = named or open_captions(data, "valid", channels)
     if held_out is None and (training.patience or training.schedule == "plateau" or training.average == "best"):
@@ -105,7 +105,7 @@ class PreparedCaptioning(PreparedTask[Captioner]):
     tokenizer: Tokenizer
     train: CaptionCorpus
     valid: CaptionCorpus | None
-    data: dict[str, Any]  # what the images were, for the model card
+    data: dict[str, Any]  # description of the images, for the model card
 
     def build(self) -> Model:
         """The recipe's model."""
@@ -122,7 +122,7 @@ class PreparedCaptioning(PreparedTask[Captioner]):
         return None if self.valid is None else CaptionValidator(self, self.valid, device)
 
     def changed(self, overrides: Sequence[str]) -> PreparedCaptioning:
-        """Model and text stay as they are."""
+        """Model and text settings cannot change."""
         recipe = with_overrides(self.recipe, overrides)
         if (recipe.model, recipe.text) != (self.recipe.model, self.recipe.text):
             raise ConfigError("--resume: model and text of a training cannot be changed: start a new one.")
@@ -143,7 +143,7 @@ class PreparedCaptioning(PreparedTask[Captioner]):
 
 
 class CaptionValidator:
-    """Loss of the given captions, and BLEU of greedy ones against all captions of an image."""
+    """Loss of the reference captions, and BLEU of greedy captions against all references of an image."""
 
     def __init__(self, task: PreparedCaptioning, corpus: CaptionCorpus, device: torch.device) -> None:
         settings = task.recipe.training
@@ -156,18 +156,18 @@ class CaptionValidator:
         self.settings = settings
         self.device = device
         words = sum(len(ids) for ids in self.plan.ids)
-        # Forwards only is a third of an update's work, and so is captioning an image.
+        # A forward pass costs a third of an update, and so does captioning an image.
         self.cost_tokens = words / 3 * (1 + len(self.images) / len(self.plan.ids))
 
     def use_part(self, share: float) -> None:
-        """Use only this share of the captions and of the images that are captioned."""
+        """Subsample captions and captioned images to this share."""
         self.items = spread(self.items, max(1, round(share * len(self.items))))
         self.images = self.images[: max(1, round(share * len(self.images)))]
         self.references = [texts[: len(self.images)] for texts in self.references]
         self.cost_tokens *= share
 
     def __call__(self, model: Model, between: Callable[[], None] = lambda: None, /) -> Validation:
-        """Validate; `between` is called between batches and may raise to break off."""
+        """Validate; `between` is called between batches and may raise to abort."""
         training = model.training
         model.eval()
         try:

@@ -42,7 +42,7 @@ class ClassificationTask(Task[Classifier]):
     valid: Images | None = None
 
     def prepare(self, folder: Path, reporter: Reporter) -> Network:
-        """Read the images, hold some out if there are none to validate on, and build the network."""
+        """Read the images, hold out a validation set if there is none, and build the network."""
         if self.train is None:
             raise ConfigError("no images were given: name them with --train (or train=), such as toy:two-ears.")
         reporter.working("reading")
@@ -57,7 +57,7 @@ class ClassificationTask(Task[Classifier]):
         return network
 
     def open(self, folder: Path) -> PreparedClassification:
-        """The images as bytes."""
+        """The images as uint8."""
         return PreparedClassification(load_prepared(folder))
 
 
@@ -78,7 +78,7 @@ class PreparedClassification(PreparedTask[Classifier]):
         return _build(self.prepared)
 
     def plan(self) -> ImageBatchPlan:
-        """Batches at random."""
+        """Shuffled batches."""
         return ImageBatchPlan(self.prepared.train, self.recipe.training)
 
     def validator(self, device: torch.device) -> ImageValidator:
@@ -86,7 +86,7 @@ class PreparedClassification(PreparedTask[Classifier]):
         return ImageValidator(self.prepared.valid, device, self.recipe.training.select_by)
 
     def changed(self, overrides: Sequence[str]) -> PreparedClassification:
-        """Model and images stay as they are."""
+        """Model and image settings cannot change."""
         recipe = with_overrides(self.recipe, overrides)
         if (recipe.model, recipe.images) != (self.recipe.model, self.recipe.images):
             raise ConfigError("--resume: model and images of a training cannot be changed: start a new one.")
@@ -121,7 +121,7 @@ class ImageValidation:
 
     @property
     def score(self) -> float:
-        """What checkpoints are compared by."""
+        """Score for selecting checkpoints."""
         return self.accuracy if self.select_by == "accuracy" else -self.loss
 
     def to_dict(self) -> dict[str, Any]:
@@ -130,22 +130,22 @@ class ImageValidation:
 
 
 class ImageValidator:
-    """Images to validate on."""
+    """A validation set of images."""
 
     def __init__(self, images: ImageSet, device: torch.device, select_by: Literal["accuracy", "loss"]) -> None:
         self.images = images
         self.device = device
         self.select_by = select_by
-        self.cost_tokens = len(images) / 3  # forwards only
+        self.cost_tokens = len(images) / 3  # forward pass only
 
     def use_part(self, share: float) -> None:
-        """Use only this share of the images."""
+        """Subsample the images to this share."""
         count = max(1, round(share * len(self.images)))
         self.images = self.images.select(np.arange(count) * len(self.images) // count)
         self.cost_tokens *= share
 
     def __call__(self, model: Network, between: Callable[[], None] = lambda: None) -> ImageValidation:
-        """Validate; `between` is called between batches and may raise to break off."""
+        """Validate; `between` is called between batches and may raise to abort."""
         training = model.training
         model.eval()
         try:
@@ -159,7 +159,7 @@ class ImageValidator:
 
 
 def _build(prepared: PreparedImages) -> Network:
-    """The recipe's network; weights drawn from the seed, mean and deviation of the training images."""
+    """The recipe's network, initialised from the seed, with mean and deviation of the training images."""
     torch.manual_seed(seed_of(prepared.recipe.training.seed, 0))
     network = Network(prepared.recipe.model, prepared.train.shape, len(prepared.train.classes))
     network.mean, network.deviation = channel_statistics(prepared.train)

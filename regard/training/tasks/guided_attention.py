@@ -1,4 +1,4 @@
-"""Guided attention: a loss that pulls attention towards word links (Chen et al. 2016; Mi et al. 2016)."""
+"""Guided attention: an auxiliary loss between attention and a word alignment (Chen et al. 2016; Mi et al. 2016)."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from torch import Tensor
 
 from regard.models.contract import NOWHERE, Batch, Model, Output
 
-LEAST_WEIGHT = 1e-9  # of attention, for its logarithm
+LEAST_WEIGHT = 1e-9  # floor of attention weights in the logarithm
 
 
 def guided_output(model: Model, batch: Batch, weight: float) -> Output:
@@ -19,10 +19,10 @@ def guided_output(model: Model, batch: Batch, weight: float) -> Output:
 
 
 def guided_loss(alignment: Tensor, batch: Batch) -> Tensor:
-    """How far the attention (B, T, S) is from the batch's guide, per target token.
+    """Cross-entropy of the attention (B, T, S) against the batch's guide, per target token.
 
-    The cross-entropy -log α(b, t, guide) of the target tokens that
-    have a guide. A weight below LEAST_WEIGHT, as outside of a local window, counts as that and has no gradient.
+    -log α(b, t, guide) over aligned target tokens. A weight below LEAST_WEIGHT, such as 0 outside a local window, is
+    clamped and has no gradient.
     """
     assert batch.guide is not None
     guided = (batch.guide != NOWHERE) & batch.target_mask

@@ -18,7 +18,7 @@ from regard.training.start import count_parameters
 
 
 def initial_model(prepared: Prepared, model: MakeModel | None, start: Folder | None, reporter: Reporter) -> Model:
-    """The model that a new training starts with."""
+    """The initial model of a new training."""
     built = build(prepared, model)
     if start is not None:
         load_tensors(built, start.weights(), start.path)
@@ -31,14 +31,14 @@ def initial_model(prepared: Prepared, model: MakeModel | None, start: Folder | N
 
 
 def build(prepared: Prepared, model: MakeModel | None) -> Model:
-    """The recipe's model, or the user's own; weights drawn from the seed."""
+    """The recipe's model, or the user's own, initialised from the seed."""
     source, target = prepared.tokenizers.source.size, prepared.tokenizers.target.size
     torch.manual_seed(seed_of(prepared.recipe.training.seed, 0))
     if model is None:
         return build_model(prepared.recipe.model, source, target)
     built = model if isinstance(model, Model) else model(source, target)
     if not isinstance(built, Model):
-        raise ContractError(f"{type(built).__name__} is no regard.models.contract.Model: derive it from that class.")
+        raise ContractError(f"{type(built).__name__} is not a regard.models.contract.Model: derive it from that class.")
     if built.vocabulary_size != target:
         raise ContractError(
             f"the model has {built.vocabulary_size} output words, the target vocabulary {target}: pass "
@@ -49,7 +49,7 @@ def build(prepared: Prepared, model: MakeModel | None) -> Model:
 
 @torch.no_grad()
 def _start_vectors(prepared: Prepared, model: Model, reporter: Reporter) -> None:
-    """Put pretrained vectors into the embeddings, for the pieces that have one."""
+    """Initialise embeddings with pretrained vectors, for pieces that have one."""
     settings, tokenizers = prepared.recipe.model, prepared.tokenizers
     for side, path, tokenizer in (
         ("source", settings.source_vectors, tokenizers.source),

@@ -1,7 +1,7 @@
-"""Labelled images that are ready to be learned from, in OUT/training, so that resuming needs no more.
+"""Labelled images prepared in OUT/training; resuming needs nothing else.
 
-run.json                               the recipe, the classes, what the data was; written last
-train.images.npy, train.labels.npy     bytes, memory-mapped; valid.… alike
+run.json                               recipe, classes, description of the data; written last
+train.images.npy, train.labels.npy     uint8, memory-mapped; likewise valid.…
 """
 
 from __future__ import annotations
@@ -28,16 +28,16 @@ KEPT: tuple[Split, ...] = ("train", "valid")
 
 @dataclass(frozen=True)
 class PreparedImages:
-    """Images to learn from and to validate on."""
+    """Training and validation images."""
 
     recipe: ClassifierRecipe
     train: ImageSet
     valid: ImageSet
-    data: dict[str, Any]  # what the images were, for the model card
+    data: dict[str, Any]  # description of the images, for the model card
 
 
 def prepare(recipe: ClassifierRecipe, data: Images, valid: Images | None) -> PreparedImages:
-    """Read and check all images; where there are none to validate on, some are held out."""
+    """Read and check all images; hold out a validation set if there is none."""
     train = open_split(recipe, data, "train")
     held = open_split(recipe, valid, "valid") if valid is not None else _own_valid(recipe, data)
     if train is None:
@@ -56,7 +56,7 @@ def prepare(recipe: ClassifierRecipe, data: Images, valid: Images | None) -> Pre
 
 
 def open_split(recipe: ClassifierRecipe, data: Images, split: Split) -> ImageSet | None:
-    """The images of a split as the recipe wants them; an ImageSet is taken as it is."""
+    """The images of a split, converted to the recipe's size and channels; an ImageSet is used as it is."""
     if isinstance(data, ImageSet):
         return check_set(data, "the images")
     settings = recipe.images
@@ -74,7 +74,7 @@ def _own_valid(recipe: ClassifierRecipe, data: Images) -> ImageSet | None:
 
 
 def _hold_out(images: ImageSet, share: float, seed: int) -> tuple[ImageSet, ImageSet]:
-    """Training and validation images, drawn from the seed."""
+    """Random split into training and validation images, by the seed."""
     order = np.random.Generator(np.random.PCG64([seed, len(images)])).permutation(len(images))
     count = max(1, round(share * len(images)))
     if count >= len(images):
@@ -105,7 +105,7 @@ def save_run(prepared: PreparedImages, folder: Path) -> None:
 
 
 def load_prepared(folder: Path) -> PreparedImages:
-    """Read it again."""
+    """Read the prepared images."""
     recipe, about = read_run(folder)
     assert isinstance(recipe, ClassifierRecipe)
     train, valid = (_load(folder, split, about["classes"]) for split in KEPT)
@@ -117,5 +117,5 @@ def _load(folder: Path, split: Split, classes: Sequence[str]) -> ImageSet:
         images = np.load(folder / f"{split}.images.npy", mmap_mode="r", allow_pickle=False)
         labels = np.load(folder / f"{split}.labels.npy", allow_pickle=False)
     except (OSError, ValueError) as error:
-        raise DataError(f"{folder}: its {split} images cannot be read ({error}): start training anew.") from None
+        raise DataError(f"{folder}: its {split} images cannot be read ({error}): start a new training.") from None
     return ImageSet(images, labels, tuple(classes))

@@ -11,19 +11,19 @@ from regard.training.loss import predictions
 
 
 def sampling_share(most: float, update: int, total: int | None) -> float:
-    """The share of sampled inputs at an update: it grows linearly to `most` at the last one."""
+    """Sampling probability at an update: grows linearly to `most` at the last one."""
     return 0.0 if total is None else most * min(1.0, update / total)
 
 
 @torch.no_grad()
 def sample_inputs(model: Model, batch: Batch, share: float) -> Batch:
-    """The batch with the model's predictions as a random share of its target inputs.
+    """The batch with a random share of its target inputs replaced by the model's predictions.
 
-    In two passes: the first, with gold inputs, predicts the word at each position, the second learns with the
-    mixture. (Bengio et al. choose word by word while decoding, which no model can do in parallel; the two agree while
-    sampled inputs are rare.) BOS stays.
+    Two passes: the first, with teacher forcing, predicts the word at each position; the second trains on the mixed
+    inputs. (Bengio et al. sample step by step while decoding, which cannot be parallelised; the two agree while sampled
+    inputs are rare.) BOS is kept.
     """
-    words = predictions(model, model(batch).hidden)  # (B, T): what follows each input
+    words = predictions(model, model(batch).hidden)  # (B, T): prediction after each input
     chosen = torch.rand(words.shape, device=words.device) < share
     mixed = batch.target_in.clone()
     mixed[:, 1:] = torch.where(chosen[:, :-1], words[:, :-1], batch.target_in[:, 1:])

@@ -52,7 +52,7 @@ class TranslationTask(Task[Translator]):
     watch: Sequence[Watched] = ()
 
     def prepare(self, folder: Path, reporter: Reporter) -> Model:
-        """Learn the subwords, encode the text, and build the model."""
+        """Train the subword tokenizer, encode the text, and build the model."""
         prepared = self.read(folder, reporter)
         built = initial_model(prepared, self.model, self.start_from, reporter)
         if self.watch:
@@ -124,7 +124,7 @@ class PreparedTranslation(PreparedTask[Translator]):
         return batch, guided_output(model, batch, settings.guided_attention)
 
     def changed(self, overrides: Sequence[str]) -> PreparedTranslation:
-        """Model and text stay as they are."""
+        """Model and text settings cannot change."""
         recipe = with_overrides(self.recipe, overrides)
         if (recipe.model, recipe.text) != (self.recipe.model, self.recipe.text):
             raise ConfigError("--resume: model and text of a training cannot be changed: start a new one.")
@@ -137,7 +137,7 @@ class PreparedTranslation(PreparedTask[Translator]):
         save_run(self.prepared, folder)
 
     def watch(self, run: Run) -> None:
-        """Keep what the model attends to in the watched sentences."""
+        """Record the attention of the watched sentences."""
         if not self.watched:
             return
         assert isinstance(run.model, Model)
@@ -175,14 +175,14 @@ class PreparedTranslation(PreparedTask[Translator]):
 
 
 def translator_of(prepared: Prepared, model: Model, out: Path, device: torch.device) -> Translator:
-    """A translator with a model that is still learning, in evaluation mode from now on."""
+    """A translator with the model in training, switched to evaluation mode."""
     tokenizers = prepared.tokenizers
     name = out.resolve().name
     return Translator(model, prepared.recipe, tokenizers.source, tokenizers.target, device=device, name=name)
 
 
 def batch_plan(prepared: Prepared, settings: TrainingSettings) -> BatchPlan:
-    """The batches that the settings ask for."""
+    """The batches of the settings."""
     return BatchPlan(
         prepared.train,
         batch_tokens=settings.batch_tokens,
