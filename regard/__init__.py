@@ -54,9 +54,9 @@ _PACKAGES = {
 def __getattr__(name: str) -> Any:
     if name in _DOORS:
         if name == "train":
-            from regard.process import wait_patiently
+            from regard.process import limit_openmp_spinning
 
-            wait_patiently()
+            limit_openmp_spinning()
         return getattr(import_module(_DOORS[name]), name)
     if name in _PACKAGES:
         return import_module(f"regard.{name}")

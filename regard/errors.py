@@ -1,13 +1,13 @@
-"""Every error that Regard raises on purpose.
+"""The exceptions of Regard.
 
 RegardError                 one line: the value, the cause, the remedy
-├── ConfigError             a recipe or an option that cannot be right
-├── DataError               a text, alignment or vector file that cannot be used
+├── ConfigError             an invalid recipe, setting or option
+├── DataError               an unusable text, alignment, vector or image file
 │   └── LongLine            a line of more pieces than search.max_source
-├── ModelFolderError        a model folder that is missing, damaged, of another version, or in the way
-├── TrainingError           training cannot go on (a loss that is not finite, nothing to train on)
-├── ContractError           a model that breaks the contract of `regard.models.contract`
-└── NoAttention             attention was asked of a model that has none
+├── ModelFolderError        a model folder that is missing, damaged, of another version, or already exists
+├── TrainingError           training cannot continue (non-finite loss, no training data)
+├── ContractError           a model that violates the contract of `regard.models.contract`
+└── NoAttention             attention requested from a model without attention
 
 The command line prints such an error as one line and exits with 2.
 """
@@ -18,19 +18,19 @@ import difflib
 import re
 from collections.abc import Iterable
 
-LONGEST_MESSAGE = 2000  # characters; a file may hold a name or value of any length
+LONGEST_MESSAGE = 2000  # characters; a name or value from a file may have any length
 
-# Controls, surrogates, line separators, and the marks that turn the direction of writing.
+# Control characters, surrogates, line separators and bidirectional formatting characters.
 _CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\ud800-\udfff\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")
 
 
 def printable(text: str) -> str:
-    """The text with control characters escaped (ESC as \\x1b), so that a terminal shows them and obeys none."""
+    """The text with control characters escaped (ESC as \\x1b), so that a terminal does not interpret them."""
     return _CONTROL.sub(lambda found: found.group().encode("unicode_escape").decode(), text)
 
 
 class RegardError(Exception):
-    """A mistake that the user can mend; its text says what, where and how."""
+    """An error that the user can correct; its message says what, where and how."""
 
     def __str__(self) -> str:
         text = printable(super().__str__().replace("\n", " "))
@@ -38,7 +38,7 @@ class RegardError(Exception):
 
 
 class ConfigError(RegardError):
-    """A recipe, setting or option is unknown, mistyped or impossible."""
+    """A recipe, setting or option is unknown or invalid."""
 
 
 class DataError(RegardError):
@@ -54,19 +54,19 @@ class ModelFolderError(RegardError):
 
 
 class TrainingError(RegardError):
-    """Training cannot go on."""
+    """Training cannot continue."""
 
 
 class ContractError(RegardError):
-    """A model does not keep the contract that search, looking and training rely on."""
+    """A model violates the contract of search, look and training."""
 
 
 class NoAttention(RegardError):  # noqa: N818  (it reads as what it is)
-    """Attention was asked of a model that has none."""
+    """Attention was requested from a model without attention."""
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
-    """A sentence that names the nearest known name, or lists the known ones."""
+    """A suggestion: the closest known name, or a list of all."""
     choices = sorted(known)
     near = difflib.get_close_matches(name, choices, n=1, cutoff=0.6)
     if near:

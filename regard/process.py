@@ -1,7 +1,7 @@
-"""Tuning of the whole process: memory, denormal numbers, threads.
+"""Process-wide tuning: memory, denormal numbers, threads.
 
-Called by the command line and by training, never on import, since it changes more than Regard. This file itself
-imports torch only where it must, so that the command line stays quick.
+Called by the command line and by training, never on import, since it affects the whole process. torch is imported
+lazily to keep the command line fast.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ _M_MMAP_MAX = -4
 _HUGE = 2**31 - 1
 
 
-def wait_patiently() -> None:
-    """Let waiting threads sleep sooner; it counts only before torch is first imported.
+def limit_openmp_spinning() -> None:
+    """Reduce the spin count of GNU OpenMP threads; effective only before torch is first imported.
 
-    Threads of GNU OpenMP spin for some milliseconds at every barrier. That is quickest on an idle machine, but as soon
-    as another program wants a core, each of our thousands of barriers a second waits for it: training beside one busy
-    program was measured at a twentieth of its speed. A tenth of the usual patience costs an idle machine nothing that
-    could be measured, and is several times faster on a busy one. What the user has set stays.
+    By default OpenMP threads spin for milliseconds at every barrier. That is fastest on an idle machine. If another
+    program occupies a core, each of the thousands of barriers per second waits for it: training beside one busy program
+    ran at a twentieth of its speed. A tenth of the default spin count is several times faster on a busy machine, with
+    no measurable cost on an idle one. Settings of the user are kept.
     """
     if "OMP_WAIT_POLICY" not in os.environ:
         os.environ.setdefault("GOMP_SPINCOUNT", "30000")
@@ -42,7 +42,7 @@ _home = os.getpid()
 
 
 def leave_parents_threads() -> None:
-    """In a forked process, compute with one thread: torch's others live in the parent, and waiting for them hangs."""
+    """Use one thread in a forked process: torch's thread pool exists only in the parent, and waiting for it hangs."""
     global _home
     if _home != os.getpid():
         import torch
@@ -52,13 +52,13 @@ def leave_parents_threads() -> None:
 
 
 def abandon(*things: object) -> None:
-    """Never destroy objects of a parent process: their destructors would wait for threads that are not here."""
+    """Leak objects of a parent process: their destructors would wait for threads that do not exist in the fork."""
     for each in things:
         ctypes.pythonapi.Py_IncRef(ctypes.py_object(each))
 
 
 def tune_process(threads: int | None = None) -> None:
-    """Keep freed memory, flush denormal numbers to zero, and use so many threads (None: as torch likes)."""
+    """Keep freed memory, flush denormal numbers to zero, and set the number of threads (None: torch's default)."""
     import torch
 
     if threads is not None:
@@ -70,8 +70,8 @@ def tune_process(threads: int | None = None) -> None:
 
 
 def _keep_freed_memory() -> None:
-    # By default glibc hands large buffers back to the kernel at each free, and a fresh 100 MB buffer then costs
-    # more in page faults than in arithmetic. Other C libraries have no mallopt.
+    # By default glibc returns large buffers to the kernel on free. The page faults of a new 100 MB buffer cost more
+    # than the arithmetic on it. Other C libraries have no mallopt.
     if sys.platform != "linux" or platform.libc_ver()[0] != "glibc":
         return
     library = ctypes.CDLL(None)
@@ -81,7 +81,7 @@ def _keep_freed_memory() -> None:
 
 @dataclass(frozen=True, slots=True)
 class Machine:
-    """What the last bits of a result depend on."""
+    """The factors that determine the last bits of a result."""
 
     cpu: str
     threads: int
@@ -93,7 +93,7 @@ class Machine:
         return asdict(self)
 
     def differences(self, recorded: dict[str, str | int]) -> str:
-        """What differs from a recorded machine, in words; empty when nothing does."""
+        """The differences from a recorded machine as text; empty if there are none."""
         now = self.to_dict()
         return ", ".join(
             f"{name} {recorded[name]!s} before, {value!s} now"
@@ -106,7 +106,7 @@ def this_machine(device: str = "cpu") -> Machine:
     """The machine we run on."""
     import torch
 
-    # Which vector instructions torch chose decides the order of its sums.
+    # The vector instructions that torch selects determine its summation order.
     capability = torch.backends.cpu.get_cpu_capability()
     return Machine(f"{processor.cpu_name()} ({capability})", torch.get_num_threads(), torch.__version__, device)
 
@@ -124,7 +124,7 @@ def usable_device(device: str | torch.device) -> torch.device:
 
 
 def usable_precision(precision: str, device: torch.device) -> Mapping[str, str]:
-    """Refuse a precision that this processor cannot compute in; the limits of its instruction set that were needed."""
+    """Raise if the processor does not support a precision; returns the instruction set limits it needs."""
     if precision != "bfloat16" or device.type != "cpu":
         return {}
     return processor.use("bfloat16", "training.precision = bfloat16", "train with training.precision=float32")

@@ -31,7 +31,7 @@ import typer.main
 from regard import __version__
 from regard.cli.streams import closed_streams, open_closed_streams, plain_warnings
 from regard.errors import RegardError
-from regard.process import wait_patiently
+from regard.process import limit_openmp_spinning
 
 # command -> its line in `regard --help`; in the order of use
 COMMANDS = {
@@ -68,7 +68,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command line and return its exit status; a traceback only when REGARD_DEBUG=1."""
     arguments = list(sys.argv[1:] if arguments is None else arguments)
     open_closed_streams()
-    wait_patiently()
+    limit_openmp_spinning()
     with plain_warnings():
         return _guarded(arguments)
 

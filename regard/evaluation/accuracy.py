@@ -12,13 +12,13 @@ import numpy.typing as npt
 
 @dataclass(frozen=True)
 class Accuracy:
-    """How often a classifier is right."""
+    """Accuracy and confusion matrix of a classifier."""
 
     images: int
     loss: float
     accuracy: float
     by_class: Mapping[str, float]
-    confusions: npt.NDArray[np.int64]  # (classes, classes): how often one (row) was taken for another (column)
+    confusions: npt.NDArray[np.int64]  # (classes, classes): true class by row, predicted class by column
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values."""

@@ -1,4 +1,4 @@
-"""Word links between a sentence and its translation: read, scored, and taken from attention.
+"""Word alignments: reading, scoring, and extraction from attention.
 
 A link (i, j) joins source word i and target word j, both counted from 0; words are white-space tokens.
 Alignment error rate as in Och and Ney (2003), with S the sure links, P ⊇ S the possible ones, A the system's:
@@ -36,7 +36,7 @@ class GoldLinks:
 
 @dataclass(frozen=True, slots=True)
 class AlignmentScore:
-    """Corpus-level figures between 0 and 1, and the number of links that were scored."""
+    """Corpus-level scores between 0 and 1, and the number of scored links."""
 
     aer: float
     precision: float
@@ -61,7 +61,7 @@ def parse_links(line: str, *, one_based: bool = False, where: str = "alignment")
             )
         i, j = int(match[1]) - first, int(match[3]) - first
         if i < 0 or j < 0:
-            raise DataError(f"{where}: {token!r} in a file said to count from 1: read it as counting from 0.")
+            raise DataError(f"{where}: {token!r} in a file declared to count from 1: read it as counting from 0.")
         possible.add((i, j))
         if match[2] == "-":
             sure.add((i, j))
@@ -71,7 +71,7 @@ def parse_links(line: str, *, one_based: bool = False, where: str = "alignment")
 def read_links(path: str | Path, *, one_based: bool = False) -> list[GoldLinks]:
     """Read a file of links, one sentence per line, in Pharaoh or talp form, plain or gzip.
 
-    In a Pharaoh file every link is sure, so a system's output is the `possible` (or `sure`) of each line.
+    In a Pharaoh file every link is sure, so `sure` and `possible` are equal.
     """
     path = Path(path)
     return [
@@ -88,7 +88,7 @@ def format_links(links: Links) -> str:
 def check_bounds(
     gold: Sequence[GoldLinks], sources: Sequence[str], targets: Sequence[str], *, where: str = "alignments"
 ) -> None:
-    """Raise unless there is one line of links per sentence pair and each link lies inside its sentences."""
+    """Raise unless there is one line of links per sentence pair and each link is within its sentences."""
     if not len(gold) == len(sources) == len(targets):
         raise DataError(
             f"{where}: {len(gold)} lines of links for {len(sources)} source and {len(targets)} target "
@@ -106,10 +106,10 @@ def check_bounds(
 
 
 def aer(hypothesis: Sequence[Links], sure: Sequence[Links], possible: Sequence[Links]) -> AlignmentScore:
-    """Alignment error rate, precision and recall over all sentences together.
+    """Corpus-level alignment error rate, precision and recall.
 
-    Sure links count as possible whether or not `possible` repeats them. Without any gold or system link,
-    nothing was missed: AER 0; with gold links and no system link, precision and recall are 0.
+    Sure links always count as possible. Without gold and system links AER is 0; with gold links and no system link,
+    precision and recall are 0.
     """
     if not len(hypothesis) == len(sure) == len(possible):
         raise DataError(
@@ -117,7 +117,7 @@ def aer(hypothesis: Sequence[Links], sure: Sequence[Links], possible: Sequence[L
             "ones: each sentence needs one line in each."
         )
     if not hypothesis:
-        raise DataError("there are no sentences, so there is no alignment to score: give at least one.")
+        raise DataError("there are no sentences to score: give at least one.")
     found = in_sure = in_possible = all_sure = 0
     for a, s, p in zip(hypothesis, sure, possible, strict=True):
         found += len(a)
@@ -142,11 +142,11 @@ def word_attention(
     source_length: int | None = None,
     target_length: int | None = None,
 ) -> npt.NDArray[np.float64]:
-    """Attention between words (W_t, W_s) from attention between pieces (T, S).
+    """Word-level attention (W_t, W_s) from piece-level attention (T, S).
 
-    `source_words` and `target_words` give the word of each piece, None for marks such as EOS. Weights are
-    summed over the pieces of a source word and averaged over those of a target word. The lengths, in words,
-    are needed only where the last words have no piece.
+    `source_words` and `target_words` give the word of each piece, None for special pieces such as EOS. Weights are
+    summed over the pieces of a source word and averaged over those of a target word. The lengths, in words, are needed
+    only if the last words have no piece.
     """
     if weights.shape != (len(target_words), len(source_words)):
         raise DataError(
@@ -162,7 +162,7 @@ def word_attention(
 
 
 def _membership(words: Sequence[int | None], length: int | None) -> npt.NDArray[np.float64]:
-    """1 where piece (column) belongs to word (row), else 0."""
+    """1 if piece (column) belongs to word (row), else 0."""
     needed = max((word + 1 for word in words if word is not None), default=0)
     if length is not None and length < needed:
         raise DataError(f"a piece belongs to word {needed - 1}, but the sentence has only {length} words.")
@@ -179,13 +179,13 @@ LINK_METHODS = ("argmax", "threshold", "intersection")
 def links(word_weights: Weights, method: str = "argmax", threshold: float = 0.5) -> Links:
     """Links (source word, target word) from word attention (W_t, W_s).
 
-    argmax: each target word with its most attended source word (the first of equals), unless its row is 0;
-    threshold: every pair whose weight reaches `threshold`; intersection: argmax by row and by column at once.
+    argmax: each target word with its most attended source word (the first in a tie), unless its row is 0;
+    threshold: every pair with a weight of at least `threshold`; intersection: argmax of both row and column.
     """
     if method not in LINK_METHODS:
         raise ConfigError(f"link method {method!r} is unknown: {did_you_mean(method, LINK_METHODS)}")
     if not np.isfinite(word_weights).all():
-        raise DataError("the attention holds a value that is not a number: no links can be read from it.")
+        raise DataError("the attention contains NaN: no links can be extracted from it.")
     if word_weights.size == 0:
         return frozenset()
     if method == "threshold":
@@ -203,7 +203,7 @@ def links(word_weights: Weights, method: str = "argmax", threshold: float = 0.5)
 
 @dataclass(frozen=True, slots=True)
 class Readings:
-    """The links of one sentence pair, read from the same attention in two ways."""
+    """The links of one sentence pair, extracted from the same attention in two ways."""
 
     this_step: Links
     shifted: Links
@@ -221,8 +221,8 @@ def alignment_readings(
 ) -> Readings:
     """Both readings of attention (T, S): row t for target piece t, and row t+1 for target piece t.
 
-    Row t is the attention used to predict piece t (this_step). In the shifted reading a piece takes the row
-    of the step that reads it as input; the last piece has none and is left out.
+    Row t is the attention of the step that predicts piece t (this_step). The shifted reading uses the step that reads
+    the piece as input; the last piece has no such step and is omitted.
     """
     if target_length is None:  # dropping the last piece must not drop its word
         target_length = max((word + 1 for word in target_words if word is not None), default=0)
@@ -241,9 +241,9 @@ SYMMETRISATIONS = ("intersection", "union", "grow-diag-final")
 def symmetrise(forward: Links, backward: Links, method: str = "grow-diag-final") -> Links:
     """Merge the links of two directions, both given as (source, target).
 
-    grow-diag-final (Koehn et al. 2003): from the intersection, add links of the union beside a link already
-    there whose source or target word is free, until none is left; then, forward before backward, the links
-    whose source or target word is still free.
+    grow-diag-final (Koehn et al. 2003): start from the intersection and repeatedly add neighbouring links of the union
+    whose source or target word is unaligned. Then add the remaining links of forward, then backward, whose source or
+    target word is still unaligned.
     """
     if method not in SYMMETRISATIONS:
         raise ConfigError(f"symmetrisation {method!r} is unknown: {did_you_mean(method, SYMMETRISATIONS)}")

@@ -1,4 +1,4 @@
-"""BLEU by the length of the source sentence, the figure that made the case for attention."""
+"""BLEU by source length, the figure that motivated attention."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ DEFAULT_EDGES = (10, 20, 30, 40, 50, 60)
 
 @dataclass(frozen=True, slots=True)
 class LengthRow:
-    """The sentences whose source has `low` to `high` words; `high` is None for the last, open range."""
+    """Sentences with `low` to `high` source words; `high` is None for the last, open range."""
 
     low: int
     high: int | None
     sentences: int
-    bleu: float | None  # None where the references have no word
-    length_ratio: float | None  # BLEU tokens of the translations / of the references
+    bleu: float | None  # None if the references have no words
+    length_ratio: float | None  # BLEU tokens of translations / references
 
     @property
     def label(self) -> str:
-        """The range as a reader writes it: 1-10, 61+, or 0 for blank lines."""
+        """The range as text: 1-10, 61+, or 0 for blank lines."""
         if self.high is None:
             return f"{self.low}+"
         return str(self.low) if self.low == self.high else f"{self.low}-{self.high}"
@@ -53,7 +53,7 @@ def bleu_by_length(
 ) -> list[LengthRow]:
     """BLEU of the sentences in each range of source words: 1 to edges[0], and so on to an open last range.
 
-    Ranges after the longest sentence are left out; blank sources get a range of their own.
+    Ranges beyond the longest sentence are omitted; blank sources have their own range.
     """
     streams = reference_streams(hypotheses, references)
     if len(sources) != len(hypotheses):
@@ -61,10 +61,10 @@ def bleu_by_length(
             f"{len(sources)} source sentences for {len(hypotheses)} translations: both need the same number."
         )
     if not edges or edges[0] < 1 or any(b <= a for a, b in pairwise(edges)):
-        raise ConfigError(f"length edges {list(edges)} are impossible: give rising numbers from 1, as 10 20 30.")
+        raise ConfigError(f"length edges {list(edges)} are invalid: give ascending numbers from 1, such as 10 20 30.")
     if tokenize == "auto":
         tokenize = fitting_tokenizer(streams[0])
-    # Effective order differs from plain corpus BLEU only where a range is too short for any 4-gram.
+    # Effective order differs from corpus BLEU only if a range has no 4-grams.
     scorer = make_bleu(tokenize, lowercase, effective_order=True)
     lengths = [len(source.split()) for source in sources]
     rows = []
@@ -93,7 +93,7 @@ def _ranges(edges: Sequence[int], lengths: Sequence[int]) -> list[tuple[int, int
 
 
 def length_table(rows: Sequence[LengthRow]) -> Table:
-    """A rich table of one system, readable without colour."""
+    """A rich table of one system, legible without colour."""
     from rich import box
     from rich.table import Table
 
@@ -143,10 +143,10 @@ def _bar(share: float, width: int, ascii_only: bool) -> str:
 
 
 def check_picture(path: str | Path) -> Path:
-    """The path of a picture that `plot_by_length` can draw."""
+    """The path, if `plot_by_length` supports its image format."""
     path = Path(path)
     if path.suffix.lower() not in (".png", ".svg", ".pdf"):
-        raise ConfigError(f"{path}: a picture of type {path.suffix!r} cannot be drawn: name it .png, .svg or .pdf.")
+        raise ConfigError(f"{path}: image format {path.suffix!r} is not supported: use .png, .svg or .pdf.")
     return path
 
 
@@ -187,7 +187,7 @@ def plot_by_length(
 
 
 def _markers(count: int) -> list[str]:
-    # Shapes as well as colours, so that the lines can be told apart in print.
+    # Markers as well as colours, so that the lines differ in print.
     shapes = ("o", "s", "^", "D", "v", "P", "X", "*")
     return [shapes[n % len(shapes)] for n in range(count)]
 
@@ -202,7 +202,7 @@ def _named(
 
 
 def _by_label(named: Mapping[str, Sequence[LengthRow]]) -> dict[str, list[tuple[str, LengthRow]]]:
-    """The rows of every system under their range, ranges in rising order."""
+    """The rows of every system by range, ranges ascending."""
     cells = [(row, name) for name, rows in named.items() for row in rows]
     groups: dict[str, list[tuple[str, LengthRow]]] = {}
     for row, name in sorted(cells, key=lambda cell: (cell[0].low, cell[0].high or cell[0].low)):

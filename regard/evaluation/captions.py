@@ -1,9 +1,9 @@
-"""How good captions are: BLEU, and on the embedded scenes whether they are true and look where they should.
+"""Caption scores: BLEU, and for the embedded scenes validity and pointing.
 
-captions          images that were captioned
-valid             share of captions that are true: in the scene's set of valid ones
+captions          number of captioned images
+valid             share of captions in the scene's set of valid captions
 bleu, signature   against all captions of an image (scenes: a few of the valid ones)
-pointing          see `regard.evaluation.pointing`; words of a caption that is not valid count as missed
+pointing          see `regard.evaluation.pointing`; words of invalid captions count as misses
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from regard.data.toy.scenes import Language, Scene
 from regard.evaluation.pointing import Pointing, point
 from regard.evaluation.scores import corpus_scores
 
-REFERENCES = 5  # captions of a scene that BLEU compares with
+REFERENCES = 5  # references of a scene for BLEU
 
 
 class CaptionWithMaps(Protocol):
-    """A caption, and where each of its words looked."""
+    """A caption with an attention map for each word."""
 
     @property
     def text(self) -> str:
@@ -38,17 +38,17 @@ class CaptionWithMaps(Protocol):
 
 
 class SceneResult(NamedTuple):
-    """Whether the caption of a scene is true, and whether it looked at what it names."""
+    """Validity and pointing of the caption of one scene."""
 
     valid: bool
     pointing: Pointing
 
 
 def check_scene(scene: Scene, caption: CaptionWithMaps, language: Language) -> SceneResult:
-    """Compare a caption with the scene's valid captions, and its maps with the boxes of the things it names."""
+    """Compare a caption with the scene's valid captions, and its attention maps with the gold boxes."""
     mentions = scene.captions(language).get(caption.text)
     if mentions is None:
-        # It names as many things as a true caption would, and is right about none of them.
+        # Counted as if it named as many things as a valid caption and missed all of them.
         missed = max(len(words) for words in scene.captions(language).values())
         return SceneResult(False, Pointing(words=missed))
     boxes = [(word, scene.things[thing].box) for word, thing in mentions]
@@ -78,6 +78,6 @@ def caption_bleu(captions: Sequence[str], references: Sequence[Sequence[str]]) -
 
 
 def _some(captions: list[str]) -> list[str]:
-    """A few of the captions, evenly spread."""
+    """At most REFERENCES captions, evenly spaced."""
     count = min(REFERENCES, len(captions))
     return [captions[place * len(captions) // count] for place in range(count)]

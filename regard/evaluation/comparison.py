@@ -1,4 +1,4 @@
-"""Image classifiers compared: accuracy over several seeds, size and time, as a table."""
+"""Comparison of image classifiers as a table: accuracy over several seeds, size and time."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-# name -> how it is called in tables
+# name -> label in tables
 NAMES = {
     "none": "no attention",
     "se": "squeeze-and-excitation",
@@ -27,23 +27,23 @@ class Entry:
     accuracies: tuple[float, ...]  # on the test images
     parameters: int
     multiply_adds: int
-    seconds: float  # of a training, on average
+    seconds: float  # mean training time
     epochs: float
 
     @property
     def mean(self) -> float:
-        """Of the accuracies."""
+        """Mean accuracy."""
         return statistics.fmean(self.accuracies)
 
     @property
     def spread(self) -> float:
-        """Their standard deviation (of a sample), 0 for one seed."""
+        """Sample standard deviation of the accuracies, 0 for one seed."""
         return statistics.stdev(self.accuracies) if len(self.accuracies) > 1 else 0.0
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """What there is to compare so far."""
+    """All entries so far."""
 
     entries: tuple[Entry, ...]
     data: str
@@ -69,7 +69,7 @@ class Comparison:
 
 
 def _against(value: int, base: Sequence[int]) -> str:
-    """A number, and how much more or less it is than that of the network without attention, where there is one."""
+    """A number, with its difference from the network without attention, if there is one."""
     return f"{value:,}" + "".join(f" ({value / other - 1:+.2%})" for other in base if other != value)
 
 

@@ -1,4 +1,4 @@
-"""What a model thinks of the references of a test set, and what it looks at while it is made to say them."""
+"""Forced decoding of the references of a test set: log-probabilities and word links from attention."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ from regard.errors import NoAttention
 from regard.evaluation.alignment import Readings, alignment_readings
 from regard.models.contract import Model
 
-TOKENS_TOGETHER = 4096  # padded tokens of the longer side
+TOKENS_TOGETHER = 4096  # padded tokens of the longer side in a batch
 
 NOTHING = Readings(frozenset(), frozenset())
 
 
 @dataclass(frozen=True, slots=True)
 class Forced:
-    """One reference as the model sees it; tokens count the end of the sentence."""
+    """The result of forced decoding of one reference; tokens include EOS."""
 
     log_probability: float
     tokens: int
-    readings: Readings | None  # None unless they were asked for
+    readings: Readings | None  # None unless requested
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,9 +50,9 @@ def force_references(
     method: str = "argmax",
     on_progress: Callable[[int], None] = lambda done: None,
 ) -> list[Forced]:
-    """What the model thinks of each reference; a pair with a blank side has no tokens and no links.
+    """Force-decode each reference; a pair with a blank side has no tokens and no links.
 
-    `readings` asks for the word links of both readings of the attention, which the model must have.
+    `readings` adds the word links of both readings of the attention; the model must have attention.
     """
     results = [Forced(0.0, 0, NOTHING if readings else None)] * len(sources)
     done = sum(not _both(*lines) for lines in zip(sources, references, strict=True))
@@ -61,7 +61,7 @@ def force_references(
         for pair, found in zip(pairs, force(model, batch.to(_device(model)), attention=readings), strict=True):
             links = None
             if readings:
-                assert found.alignment is not None  # callers ask `why_no_alignment` first
+                assert found.alignment is not None  # callers check `why_no_alignment` first
                 links = _readings(found.alignment, pair, method)
             results[pair.number] = Forced(found.log_probability, len(found.ids), links)
         done += len(pairs)
@@ -70,7 +70,7 @@ def force_references(
 
 
 def why_no_alignment(model: Model) -> str | None:
-    """The sentence that says why a model gives no alignment, or None if it gives one."""
+    """The reason why a model has no alignment, or None if it has one."""
     batch = collate([[EOS]], [[EOS]]).to(_device(model))
     with torch.inference_mode():
         try:
@@ -83,7 +83,7 @@ def why_no_alignment(model: Model) -> str | None:
 def _batches(
     tokenizers: tuple[Tokenizer, Tokenizer], sources: Sequence[str], references: Sequence[str]
 ) -> Iterator[list[_Pair]]:
-    """Pairs of similar length together, the shortest first."""
+    """Batches of pairs of similar length, shortest first."""
     source_tokenizer, target_tokenizer = tokenizers
     lines = zip(sources, references, strict=True)
     pairs = [

@@ -1,9 +1,9 @@
-"""Does a captioner look at what it names? The image counterpart of alignment error rate.
+"""Pointing accuracy of a captioner: the image counterpart of alignment error rate.
 
-Every word that tells of a thing has a gold box. The box's cells are those that lie at least half in it or, where it is
-too small for that, those that lie in it most. Pointing accuracy (the "pointing game" of Zhang et al. 2016) is the share
-of such words whose most attended cell is one of them; the mass is the attention that falls on them. Both come with what
-attention spread evenly over the image would get.
+Every word that refers to a thing has a gold box. The box covers the cells that overlap it by at least half, or, for a
+small box, the cells with the largest overlap. Pointing accuracy (the "pointing game" of Zhang et al. 2016) is the share
+of these words whose most attended cell is covered; the mass is the attention on covered cells. Uniform attention is
+the baseline of both.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ HALF = 0.5
 
 @dataclass(frozen=True)
 class Pointing:
-    """Sums over words that have a gold box."""
+    """Sums over words with a gold box."""
 
     words: int = 0
     hits: int = 0
     mass: float = 0.0
-    even: float = 0.0  # what attention that is spread evenly would get, as hits and as mass alike
+    even: float = 0.0  # baseline of uniform attention, the same for hits and mass
 
     def __add__(self, other: Pointing) -> Pointing:
         return Pointing(
@@ -56,7 +56,7 @@ def point(maps: npt.NDArray[np.floating], boxes: Iterable[tuple[int, Box]], size
 
 
 def cells_of(box: Box, grid: tuple[int, int], size: tuple[int, int]) -> npt.NDArray[np.bool_]:
-    """Which cells (rows, columns) of an image of height and width `size` belong to a box."""
+    """The mask (rows, columns) of the cells covered by a box in an image of height and width `size`."""
     covered = np.outer(
         _overlaps(box.top, box.bottom, grid[0], size[0] / grid[0]),
         _overlaps(box.left, box.right, grid[1], size[1] / grid[1]),
@@ -65,6 +65,6 @@ def cells_of(box: Box, grid: tuple[int, int], size: tuple[int, int]) -> npt.NDAr
 
 
 def _overlaps(first: float, last: float, count: int, width: float) -> npt.NDArray[np.float64]:
-    """How much of each of `count` stretches of that width lies between first and last."""
+    """The overlap of each of `count` intervals of this width with [first, last]."""
     begin = np.arange(count) * width
     return np.asarray(np.maximum(0.0, np.minimum(begin + width, last) - np.maximum(begin, first)) / width)

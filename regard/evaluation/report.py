@@ -1,10 +1,10 @@
-"""Everything that a test set says about a model, gathered in one report.
+"""The evaluation of a model on a test set, in one report.
 
     report = evaluate(regard.load("models/de-en"), sources, references, gold=read_links("test.talp"))
     report.scores["bleu"].value, report.alignment.this_step.aer, report.to_dict()
 
-Word links are read from the attention of forced decoding: the model is made to say the reference, since gold links
-belong to the reference and to no other translation.
+Word links are extracted from the attention of forced decoding, since gold links belong to the reference and to no
+other translation.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from regard.models.contract import Model
 
 Progress = Callable[[str, int, int], None]
-"""Called with what is being done, how many sentences are done, and how many there are."""
+"""Called with the stage, the number of completed sentences and their total."""
 
 
 def no_progress(stage: str, done: int, total: int) -> None:
@@ -36,14 +36,14 @@ def no_progress(stage: str, done: int, total: int) -> None:
 
 
 class Translated(Protocol):
-    """A translation, of which the text is scored."""
+    """A translation; its text is scored."""
 
     @property
     def text(self) -> str: ...
 
 
 class Evaluated(Protocol):
-    """A model that translates, such as `regard.Translator`."""
+    """A translation model, such as `regard.Translator`."""
 
     recipe: Recipe
 
@@ -62,18 +62,18 @@ class Evaluated(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Likelihood:
-    """How well the model foresees the reference; tokens are its pieces, the ends of sentences included."""
+    """Log-probability of the reference by forced decoding; tokens are pieces, EOS included."""
 
     log_probability: float
     tokens: int
 
     @property
     def perplexity(self) -> float:
-        """Per token; it compares only models with the same pieces."""
+        """Perplexity per token; comparable only between models with the same vocabulary."""
         return perplexity(self.log_probability, self.tokens)
 
     def to_dict(self) -> dict[str, float | int | None]:
-        """Plain values; a perplexity beyond the numbers is null."""
+        """Plain values; an infinite perplexity is null."""
         value = self.perplexity
         return {
             "perplexity": value if math.isfinite(value) else None,
@@ -84,12 +84,12 @@ class Likelihood:
 
 @dataclass(frozen=True, slots=True)
 class AlignmentReport:
-    """Both readings of the same attention against the gold links, so that no off-by-one hides."""
+    """Both readings of the same attention against the gold links; an off-by-one error shows."""
 
-    this_step: AlignmentScore  # a word is linked by the weights that predicted it
-    shifted: AlignmentScore  # a word is linked by the weights of the next step, which reads it
+    this_step: AlignmentScore  # weights of the step that predicts the word
+    shifted: AlignmentScore  # weights of the next step, which reads the word
     method: str
-    both_directions: AlignmentScore | None = None  # this step's links merged with those of a model the other way
+    both_directions: AlignmentScore | None = None  # this_step merged with the links of a model of the reverse direction
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values."""
@@ -103,14 +103,14 @@ class AlignmentReport:
 
 @dataclass(frozen=True, slots=True)
 class Speed:
-    """The time that translating took, loading aside."""
+    """Translation time, without loading."""
 
     sentences: int
     seconds: float
 
     @property
     def sentences_per_second(self) -> float:
-        """Of wall-clock time."""
+        """Sentences per second of wall-clock time."""
         return self.sentences / max(self.seconds, 1e-9)
 
     def to_dict(self) -> dict[str, float]:
@@ -120,14 +120,14 @@ class Speed:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Report:
-    """What `evaluate` found; a part that was not asked for, or cannot be had, is None."""
+    """The results of `evaluate`; a part that was not requested or is not available is None."""
 
     hypotheses: tuple[str, ...]
     scores: Scores
     by_length: tuple[LengthRow, ...]
     likelihood: Likelihood | None
     alignment: AlignmentReport | None
-    no_alignment: str | None  # why gold links were given and yet nothing could be compared with them
+    no_alignment: str | None  # why the model has no alignment, if gold links were given
     overlap: OverlapReport | None
     search: SearchSettings | None
     speed: Speed | None
@@ -175,18 +175,18 @@ def evaluate(
     training: Fingerprint | None = None,
     on_progress: Progress = no_progress,
 ) -> Report:
-    """Translate the sources and compare with the references, one text or several of the same length.
+    """Translate the sources and compare them with one reference text, or several of the same length.
 
-    With `hypotheses` nothing is translated, and without a translator only they are scored. `gold` links, forced
-    decoding and likelihood go with the first reference. `backward` is a model of the other direction, whose links are
-    merged with the translator's (grow-diag-final). `training` is the fingerprint of the training text.
+    `hypotheses` are given translations to score instead; they need no translator. `gold` links, forced decoding and
+    likelihood use the first reference. `backward` is a model of the reverse direction; its links are merged with the
+    translator's (grow-diag-final). `training` is the fingerprint of the training text.
     """
     texts = sources if hypotheses is None else hypotheses
     streams = reference_streams(texts, references)
     _check(translator, sources, streams[0], hypotheses, gold, method)
     if backward is not None:
         _check_backward(backward, gold)
-    for metric in metrics:  # a mistake in their settings should not cost the time of translating
+    for metric in metrics:  # report wrong settings before translating
         make_metric(metric, tokenize=None if tokenize == "auto" else tokenize, lowercase=lowercase)
     settings, speed = None, None
     if hypotheses is None and translator is not None:
@@ -216,7 +216,7 @@ def _check(
     method: str,
 ) -> None:
     if translator is None and hypotheses is None:
-        raise ConfigError("there is neither a model nor a text of translations to score: give one of them.")
+        raise ConfigError("there is neither a model nor translations to score: give one of them.")
     if translator is None and gold is not None:
         raise ConfigError("gold alignments are compared with the attention of a model: give a model too.")
     if method not in LINK_METHODS:
@@ -234,17 +234,17 @@ def _check_backward(backward: Evaluated, gold: Sequence[GoldLinks] | None) -> No
     from regard.evaluation.forced_references import why_no_alignment
 
     if gold is None:
-        raise ConfigError("a model of the other direction helps to align, and no gold alignments are given: give them.")
+        raise ConfigError("a model of the reverse direction needs gold alignments: give them.")
     why = why_no_alignment(backward.model)
     if why is not None:
-        raise ConfigError(f"the model of the other direction: {why}")
+        raise ConfigError(f"the model of the reverse direction: {why}")
 
 
 def _translate(
     translator: Evaluated, sources: Sequence[str], settings: SearchSettings, on_progress: Progress
 ) -> tuple[list[str], Speed]:
     texts: list[str] = []
-    on_progress("translating", 0, len(sources))  # the first translations come only after many lines were read
+    on_progress("translating", 0, len(sources))  # the first translations arrive only after a whole window of lines
     start = time.perf_counter()
     for translation in translator.translate_lines(sources, search=settings):
         texts.append(translation.text)
@@ -261,13 +261,13 @@ def _force(
     likelihood: bool,
     on_progress: Progress,
 ) -> tuple[list[Forced], str | None]:
-    """The references as the model sees them, and why there are no links if gold ones were given in vain."""
+    """Force-decode the references; the second value is the reason if the model has no alignment."""
     if translator is None or (gold is None and not likelihood):
         return [], None
     from regard.evaluation.forced_references import force_references, why_no_alignment
 
     no_alignment = None if gold is None else why_no_alignment(translator.model)
-    on_progress("reading the reference", 0, len(sources))
+    on_progress("forced decoding", 0, len(sources))
     forced = force_references(
         translator.model,
         (translator.source_tokenizer, translator.target_tokenizer),
@@ -275,14 +275,14 @@ def _force(
         reference,
         readings=gold is not None and no_alignment is None,
         method=method,
-        on_progress=lambda done: on_progress("reading the reference", done, len(sources)),
+        on_progress=lambda done: on_progress("forced decoding", done, len(sources)),
     )
     return forced, no_alignment
 
 
 def _likelihood(forced: Sequence[Forced]) -> Likelihood | None:
     tokens = sum(pair.tokens for pair in forced)
-    # without a model, or with blank lines alone, there is nothing to foresee
+    # no tokens without a model or with only blank lines
     return Likelihood(math.fsum(pair.log_probability for pair in forced), tokens) if tokens else None
 
 

@@ -1,4 +1,4 @@
-"""Corpus scores by sacrebleu, each with the signature that makes it comparable, and perplexity."""
+"""Corpus scores by sacrebleu with their signatures, and perplexity."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 DEFAULT_METRICS = ("bleu", "chrf", "ter")
 
-# What each BLEU tokenizer of sacrebleu is for. Those that download a model (spm, flores) are left out.
+# The BLEU tokenizers of sacrebleu and their use, without spm and flores, which download a model.
 TOKENIZERS = {
     "13a": "words and punctuation, the default of WMT and of most papers",
     "intl": "as 13a, with the punctuation and symbols of every script",
@@ -43,7 +43,7 @@ class MetricScore:
 
 @dataclass(frozen=True, slots=True)
 class Scores:
-    """The scores of one set of translations, in the order asked for."""
+    """The scores of one set of translations, in the order of the request."""
 
     sentences: int
     by_metric: dict[str, MetricScore]
@@ -69,9 +69,9 @@ def corpus_scores(
 ) -> Scores:
     """Score translations against one reference text, or several texts of the same length.
 
-    TER always ignores case, as tercom and sacrebleu do by default; `lowercase` is for BLEU and chrF.
-    `tokenize` is for BLEU alone: None means 13a; "auto" looks at the references (`fitting_tokenizer`).
-    The signature says which one was used.
+    `lowercase` applies to BLEU and chrF; TER always ignores case, as tercom and sacrebleu do by default. `tokenize`
+    applies to BLEU only: None means 13a, "auto" chooses by the references (`fitting_tokenizer`). The signature names
+    the tokenizer.
     """
     streams = reference_streams(hypotheses, references)
     if tokenize == "auto":
@@ -87,12 +87,12 @@ def corpus_scores(
 def reference_streams(
     hypotheses: Sequence[str], references: Sequence[str] | Sequence[Sequence[str]]
 ) -> list[list[str]]:
-    """The references as a list of whole texts, each checked to have one line per hypothesis."""
+    """The references as a list of texts, each with one line per hypothesis."""
     if isinstance(hypotheses, str) or isinstance(references, str):
         raise DataError("a single string was given where a list of sentences is needed: wrap it in a list.")
     if not hypotheses or not references:
         which = "references" if hypotheses else "translations"
-        raise DataError(f"there are no {which}, so there is nothing to score: give at least one sentence.")
+        raise DataError(f"there are no {which} to score: give at least one sentence.")
     streams: list[list[str]] = []
     single: list[str] = []
     for item in references:
@@ -121,7 +121,7 @@ def make_metric(metric: str, *, tokenize: str | None, lowercase: bool) -> Metric
 
 
 def make_bleu(tokenize: str | None = None, lowercase: bool = False, *, effective_order: bool = False) -> BLEU:
-    """A BLEU scorer, after checking that its tokenizer exists and can run here without a network."""
+    """A BLEU scorer; raises if its tokenizer is unknown or its packages are missing."""
     from sacrebleu.metrics.bleu import BLEU
 
     name = tokenize or "13a"
@@ -133,7 +133,7 @@ def make_bleu(tokenize: str | None = None, lowercase: bool = False, *, effective
             f"BLEU tokenizer {name!r} needs {' and '.join(missing)}, which is not installed: "
             f"run `pip install 'sacrebleu[{name[:2]}]'`, or use 'char'."
         )
-    # force=True only silences sacrebleu's log message about tokenised text; it changes no score.
+    # force=True only silences sacrebleu's warning about tokenised text; scores stay the same.
     return BLEU(tokenize=name, lowercase=lowercase, force=True, effective_order=effective_order)
 
 
@@ -153,9 +153,9 @@ _METRICS: dict[str, Callable[[str | None, bool], Metric]] = {"bleu": make_bleu, 
 
 
 def fitting_tokenizer(references: Sequence[str]) -> str:
-    """The BLEU tokenizer that suits the script: zh for Chinese, char for Japanese, 13a for the rest.
+    """The BLEU tokenizer for the script: zh for Chinese, char for Japanese, 13a otherwise.
 
-    Korean puts spaces between words, so 13a works for it; ko-mecab is finer but needs a package.
+    Korean has spaces between words, so 13a works; ko-mecab is finer but needs a package.
     """
     han = kana = letters = 0
     for line in references:
@@ -171,7 +171,7 @@ def fitting_tokenizer(references: Sequence[str]) -> str:
 
 
 def perplexity(log_probability_sum: float, tokens: int) -> float:
-    """exp(−Σ log p / tokens), natural logarithm; infinite when it exceeds a float."""
+    """exp(−Σ log p / tokens), natural logarithm; infinite on overflow."""
     if tokens < 1:
         raise DataError(f"perplexity over {tokens} tokens is undefined: give at least one sentence.")
     try:

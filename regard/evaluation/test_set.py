@@ -1,4 +1,4 @@
-"""The test set that a user names: files, sentences, or an embedded corpus with its gold links."""
+"""Test sets: files, sentences, or an embedded corpus with gold links."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ TOY_SPLIT, TOY_COUNT = "test", 500
 
 @dataclass(frozen=True)
 class TestSet:
-    """Sources, references (one list for each reference text) and gold links of source and first reference."""
+    """Sources, references (one list for each reference text) and gold links between source and first reference."""
 
     description: str
     sources: list[str]
@@ -43,7 +43,7 @@ def given_test_set(
     """The test set that a Python caller names."""
     if isinstance(source, str) and source.startswith("toy:"):
         if reference is not None or gold is not None:
-            raise ConfigError(f"{source} has its own references and gold links: leave yours out.")
+            raise ConfigError(f"{source} has its own references and gold links: remove reference and gold.")
         corpus, count = parse_toy(source)
         return toy_test_set(corpus, split or TOY_SPLIT, count or TOY_COUNT)
     if split is not None:
@@ -91,7 +91,7 @@ def read_test_set(
 
 
 def toy_test_set(corpus: ToyCorpus, split: str, count: int) -> TestSet:
-    """So many sentences of a split of an embedded corpus, with gold links."""
+    """`count` sentences of a split of an embedded corpus, with gold links."""
     pairs = list(corpus.generate(split, count))
     return TestSet(
         f"embedded corpus {corpus.name} {corpus.pair}, {split}",
@@ -102,7 +102,7 @@ def toy_test_set(corpus: ToyCorpus, split: str, count: int) -> TestSet:
 
 
 def check_lines(path: Path, lines: int, other: Path | str, other_lines: int) -> None:
-    """Refuse a file with another number of lines."""
+    """Raise if two files have different numbers of lines."""
     if lines != other_lines:
         raise DataError(
             f"{path} has {lines} lines but {other} has {other_lines}: line n of one must belong to line n of the other."

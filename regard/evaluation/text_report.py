@@ -10,12 +10,12 @@ from regard.evaluation.alignment import AlignmentScore
 from regard.evaluation.by_length import length_bars, length_table
 from regard.evaluation.report import AlignmentReport, Report
 
-# a reading must be this much better before it is called so
+# AER difference from which the shifted reading is reported as better
 CLEARLY = 0.01
 
 
 def render(report: Report, *, width: int = 80, ascii_only: bool = False) -> str:
-    """The report in at most `width` columns, but for signatures and reasons: those stay one line."""
+    """The report in at most `width` columns; signatures and reasons are not wrapped."""
     sections = [
         _head(report),
         _scores(report),
@@ -49,7 +49,7 @@ def _lengths(report: Report, width: int, ascii_only: bool) -> str:
         return ""
     from rich.console import Console
 
-    # A table in a file of our own, so that neither the terminal nor its size changes it.
+    # Rendered to a string buffer, independent of the terminal and its size.
     console = Console(file=io.StringIO(), width=width, color_system=None, force_terminal=False)
     with console.capture() as captured:
         console.print(length_table(report.by_length))
@@ -69,8 +69,8 @@ def _alignment(alignment: AlignmentReport | None, width: int) -> str:
         readings["both directions"] = alignment.both_directions
     rows: list[tuple[str, ...]] = [("reading", "AER", "precision", "recall", "links")]
     rows += [_reading(name, score) for name, score in readings.items()]
-    title = f"word alignment by attention, with the reference forced ({alignment.method})"
-    legend = "this step: the weights that predicted the word; shifted: those of the step that reads it"
+    title = f"word alignment from attention, forced decoding of the reference ({alignment.method})"
+    legend = "this step: weights of the step that predicts the word; shifted: of the step that reads it"
     below = [textwrap.fill(line, width) for line in (legend, *_remark(alignment))]
     return "\n".join([textwrap.fill(title, width), _columns(rows, "<>>>>"), *below])
 
@@ -81,12 +81,12 @@ def _reading(name: str, score: AlignmentScore) -> tuple[str, ...]:
 
 def _remark(alignment: AlignmentReport) -> list[str]:
     if alignment.shifted.aer < alignment.this_step.aer - CLEARLY:
-        return ["The shifted reading fits better: this model looks at a word's source one step late."]
+        return ["The shifted reading is better: this model attends to the source of a word one step late."]
     return []
 
 
 def _columns(rows: Sequence[tuple[str, ...]], justify: str) -> str:
-    """Rows as columns, each to the left (<) or to the right (>), with two blanks between them."""
+    """Rows as aligned columns, left (<) or right (>), separated by two spaces."""
     widths = [max(len(row[column]) for row in rows) for column in range(len(justify))]
     return "\n".join(
         "  ".join(f"{cell:{side}{width}}" for cell, side, width in zip(row, justify, widths, strict=True)).rstrip()

@@ -1,1 +1,1 @@
-"""From a model folder to answers: Translator, Captioner, Classifier, and what they return."""
+"""Inference from a model folder: Translator, Captioner, Classifier and their results."""

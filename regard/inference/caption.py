@@ -1,15 +1,15 @@
-"""A caption with everything that is known about it: the only door to looking at where a captioner looked.
+"""A caption with its score, tokens and attention.
 
 As JSON (`Caption.to_dict`):
 
     text              the caption
-    score             log-probability with the length penalty; what n-best lists are sorted by
+    score             log-probability with the length penalty; the order of n-best lists
     log_probability   of the whole caption, natural logarithm
-    finished          false when it was cut at the greatest length
+    finished          false if it was cut at the maximum length
     tokens            its pieces, the closing </s> included
     words             its white-space words
-    grid              rows and columns of the cells that were looked at
-    attention         for each word the weights of the cells, row by row; null without attention
+    grid              rows and columns of the attended cells
+    attention         the cell weights of each word, row by row; null without attention
     n_best            the best captions, this one first: text, score, log_probability, finished
 """
 
@@ -31,14 +31,14 @@ from regard.inference.translation import Candidate, Weights
 
 @dataclass(frozen=True, repr=False)
 class Caption:
-    """An image and what a captioner says of it; T pieces with the closing </s>."""
+    """An image and its caption; T pieces, </s> included."""
 
     image: Pixels = field(compare=False, repr=False)  # (H, W, 3), or (H, W) if it is grey; as the user gave it
     text: str
     tokens: tuple[Token, ...] = ()
     score: float = 0.0
     log_probability: float = 0.0
-    finished: bool = True  # False when it was cut at the greatest length
+    finished: bool = True  # False if it was cut at the maximum length
     attention: Weights | None = field(default=None, compare=False, repr=False)  # (T, rows, columns)
     candidates: tuple[tuple[Candidate, ...], ...] = ()  # the likeliest pieces at each step
     token_log_probabilities: tuple[float, ...] = ()
@@ -62,11 +62,11 @@ class Caption:
 
     @property
     def grid(self) -> tuple[int, int]:
-        """Rows and columns of the cells that were looked at."""
+        """Rows and columns of the attended cells."""
         return self._maps().shape[1], self._maps().shape[2]
 
     def word_attention(self) -> npt.NDArray[np.float64]:
-        """Where each word looked (W, rows, columns): the mean over the word's pieces."""
+        """Attention maps of the words (W, rows, columns): the mean over the word's pieces."""
         maps = self._maps()
         flat = maps.reshape(maps.shape[0], -1)  # (T, S)
         cells = list(range(flat.shape[1]))
@@ -80,7 +80,7 @@ class Caption:
         return by_word.reshape(-1, *maps.shape[1:])
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values for JSON, as the head of this file tells."""
+        """Plain values for JSON, as described at the top of this file."""
         looked = None if self.attention is None else self.word_attention().reshape(len(self.words), -1)
         return {
             "text": self.text,

@@ -48,7 +48,7 @@ MOST_SHOWN = 512  # pixels of the longer side of an image in a look record
 
 
 class Captioner:
-    """A trained captioner. Like a Translator, it may be used from any number of threads at once."""
+    """A trained captioner. Like a Translator, it is thread-safe."""
 
     def __init__(
         self,
@@ -84,7 +84,7 @@ class Captioner:
         return cls(model, recipe, tokenizer, metrics=metrics, device=device, name=folder.resolve().name)
 
     def save(self, folder: str | Path) -> None:
-        """Write the model folder; a model that was there is replaced."""
+        """Write the model folder; an existing model is replaced."""
         folder = Path(folder)
         write_model(
             folder,
@@ -138,10 +138,10 @@ class Captioner:
         prefix: str | Sequence[int] = "",
         intervention: Intervention | None = None,
     ) -> Caption | list[Caption]:
-        """The caption of an image, or of each of several; an image of another size is stretched to the model's.
+        """Caption one image or several; an image of another size is resized to the model's.
 
-        `search` changes the settings of the recipe; `beam` and `n_best` are short for it. `prefix` forces how the
-        caption begins, as text or as piece ids. `candidates` records so many of the likeliest pieces at each step.
+        `search` overrides the search settings of the recipe; `beam` and `n_best` are shortcuts. `prefix` is a target
+        prefix, as text or as piece ids. `candidates` is the number of most probable pieces recorded at each step.
         """
         alone = not isinstance(image, list | tuple)
         captions = self.caption_images(
@@ -202,7 +202,7 @@ class Captioner:
         candidates: int = 0,
         intervention: Intervention | None = None,
     ) -> Caption:
-        """The given caption of an image with what the model thinks of it: attention, candidates, probability."""
+        """Forced decoding of a given caption: attention, candidates and log-probability."""
         pixels = self.read(image)
         ids = self.tokenizer.encode(text)
         words = collate([ids], [ids])
@@ -229,9 +229,9 @@ class Captioner:
         candidates: int = 5,
         intervention: Intervention | None = None,
     ) -> Look:
-        """Everything that was seen while the image was captioned, as docs/look-format.md tells of it.
+        """The look record of captioning an image, as described in docs/look-format.md.
 
-        `reference` is a caption to look at instead of the model's own.
+        `reference` is a caption for forced decoding instead of the model's own.
         """
         pixels = self.read(image)
         if reference is None:
@@ -269,7 +269,7 @@ class Captioner:
     def search_settings(
         self, search: SearchChanges = None, *, beam: int | None = None, n_best: int | None = None
     ) -> SearchSettings:
-        """The recipe's search settings with changes; a larger `n_best` alone widens the beam to it."""
+        """The recipe's search settings with overrides; an `n_best` above the beam widens the beam."""
         return chosen_settings(self.recipe.search, search, beam=beam, n_best=n_best)
 
     def _captions(self, pixels: Pixels, hypotheses: Sequence[Hypothesis]) -> Caption:
@@ -307,7 +307,7 @@ class Captioner:
 
 
 def picture_of(pixels: Pixels, grid: tuple[int, int]) -> LookedImage:
-    """The image as the look record has it, a large one made smaller."""
+    """The image for the look record, downscaled if large."""
     picture = Image.fromarray(pixels)
     picture.thumbnail((MOST_SHOWN, MOST_SHOWN))
     return LookedImage(

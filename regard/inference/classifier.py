@@ -1,4 +1,4 @@
-"""Classifier: a trained network with its classes, from images to what they show.
+"""Classifier: a trained network with its classes.
 
 classifier = regard.load("models/fashion")
 found = classifier.classify("photo.png")
@@ -77,7 +77,7 @@ class Classifier:
         return cls(network, recipe, shape, classes, metrics=read_metrics(folder), device=device, name=name)
 
     def save(self, folder: str | Path) -> None:
-        """Write the model folder; a model that was there is replaced."""
+        """Write the model folder; an existing model is replaced."""
         folder = Path(folder)
         write_model(
             folder,
@@ -100,9 +100,9 @@ class Classifier:
     def classify(
         self, image: Picture | list[Picture] | tuple[Picture, ...], *, fit: bool = False
     ) -> Classification | list[Classification]:
-        """What an image shows, or each of several.
+        """Classify one image or several.
 
-        An image must have the size and the colours that the model learned from, unless it may be made to `fit`.
+        An image must have the size and channels of the training images, unless `fit` converts it.
         """
         if not isinstance(image, list | tuple):
             return self.classify([image], fit=fit)[0]
@@ -115,7 +115,7 @@ class Classifier:
 
     @torch.inference_mode()
     def look(self, image: Picture, *, fit: bool = False) -> Classification:
-        """What an image shows, with what every attention module of the network did to see it."""
+        """Classify an image and record every attention module of the network."""
         pixels = self.read(image, fit=fit)
         seen: list[Seen] = []
         logits = self.network.project(self.network.features(as_tensor(pixels)[None].to(self.device), seen))
@@ -215,7 +215,7 @@ def _shape(folder: Path, given: object) -> tuple[int, int, int]:
 
 
 def _classes(folder: Path, given: object) -> tuple[str, ...]:
-    """The different names of the classes that config.json lists."""
+    """The distinct class names in config.json."""
     if not isinstance(given, list) or not given or not all(isinstance(name, str) and name for name in given):
         raise ModelFolderError(f"{folder / CONFIG}: classes is no list of names: {RESTORE}.")
     if len(set(given)) < len(given):

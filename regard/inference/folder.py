@@ -1,4 +1,4 @@
-"""The folder of a model that translates: its recipe, weights and tokenizers, read and written."""
+"""The folder of a translation model: reading and writing recipe, weights and tokenizers."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ from regard.storage.weights import build_checked, load_tensors, read_tensors
 
 @dataclass(frozen=True)
 class Folder:
-    """A model folder that was read and checked; the weights are read when they are asked for."""
+    """A validated model folder; the weights are read lazily."""
 
     path: Path
     recipe: Recipe
@@ -90,7 +90,7 @@ def write_folder(
     fingerprint: Fingerprint | None = None,
     model_class: str | None = None,
 ) -> None:
-    """Write the folder of a model that translates."""
+    """Write the folder of a translation model."""
     if source_tokenizer is target_tokenizer:
         files = {JOINT: source_tokenizer.to_json().encode()}
     else:

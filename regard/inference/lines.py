@@ -17,7 +17,7 @@ from regard.inference.results import Results
 from regard.inference.translation import Translation
 
 WINDOW = 1024
-"""Lines that are read ahead and sorted by length, so that a batch holds sentences of similar length."""
+"""Lines read ahead and sorted by length, so that a batch has sentences of similar length."""
 
 Line = tuple[int, str, str]
 """The number of a line in the stream, its text, and the prefix of its translation."""
@@ -48,9 +48,9 @@ class Lines:
     def as_done(
         self, chunk: Iterable[Line], settings: SearchSettings, extras: Extras, bound: Bound = cut_line
     ) -> Iterator[tuple[int, Translation]]:
-        """Number and translation of each line as they get done: blank lines, then lines of similar length together.
+        """Number and translation of each line as they complete: blank lines first, then batches of similar length.
 
-        `bound` meets the lines of more pieces than `search.max_source`.
+        `bound` handles lines longer than `search.max_source`.
         """
         real = []
         for line in chunk:
@@ -73,7 +73,7 @@ class Lines:
 
 
 def numbered_lines(lines: Iterable[str], prefixes: Iterable[str] | None = None) -> Iterator[Line]:
-    """Lines with their numbers and prefixes, which must be as many."""
+    """Lines with their numbers and prefixes; both must have the same length."""
     if prefixes is None:
         yield from ((number, line, "") for number, line in enumerate(lines))
         return

@@ -1,7 +1,7 @@
-"""Lines of more pieces than `search.max_source`: cut with a warning in a stream, refused alone.
+"""Lines longer than `search.max_source` pieces: truncated with a warning in a stream, an error alone.
 
-Time and memory of attention grow with the square of a line. In a stream of lines one line that is far too long must
-not hold up the others, so it is cut; whoever asks for a single one can mend it.
+Time and memory of attention grow quadratically with the length. In a stream, one overlong line must not delay the
+others, so it is truncated; the caller of a single line can shorten it.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from regard.decoding.text_model import TextModel
 from regard.errors import LongLine
 
 Bound = Callable[[list[int], int, str], list[int]]
-"""What meets the ids of a line, the most there may be, and where the line stands."""
+"""Handles an overlong line: its ids, the maximum length, and its location for messages."""
 
 
 class LongLineWarning(UserWarning):
@@ -24,17 +24,17 @@ class LongLineWarning(UserWarning):
 
 
 def cut_line(ids: list[int], most: int, where: str) -> list[int]:
-    """The first `most` ids, EOS as the last; a warning names the line if any are left out."""
+    """Truncate to `most` ids, EOS last, with a warning."""
     if len(ids) <= most:
         return ids
     message = f"{where}: {len(ids):,} pieces, cut to search.max_source = {most}."
-    # without a registry: every line is told, and a long stream fills no memory
+    # without a registry: every line is reported, and memory stays constant
     warnings.warn_explicit(message, LongLineWarning, "regard", 1, module=__name__, registry=None)
     return [*ids[: most - 1], EOS]
 
 
 def refuse_line(ids: list[int], most: int, where: str) -> list[int]:
-    """The ids, unless they are too many."""
+    """The ids; raises if there are more than `most`."""
     if len(ids) > most:
         raise LongLine(
             f"{where}: {len(ids):,} pieces are more than search.max_source = {most}: shorten it, or raise the setting."

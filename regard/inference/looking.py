@@ -1,4 +1,4 @@
-"""A look at one sentence: found by a search, or given as a reference."""
+"""The look record of one sentence, by search or by forced decoding of a reference."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Looker:
         candidates: int,
         tree: bool,
     ) -> Look:
-        """The record of the `reference`, or else of the translation that a search finds; `tree` adds its beam."""
+        """The record of the `reference`, or of the translation found by a search; `tree` adds the beam."""
         text = without_surrogates(text)
         if not text.strip():
             raise ConfigError("the sentence is empty: give some words.")

@@ -22,7 +22,7 @@ from regard.nn.attention.intervention import Intervention
 
 @dataclass(frozen=True)
 class Results:
-    """Builds translations of one model, each with the way back to a look at it."""
+    """Builds translations of one model, each with a callback for its look record."""
 
     model: TextModel
 
@@ -54,7 +54,7 @@ class Results:
     def given(
         self, source: str, target: str, hypothesis: Hypothesis, intervention: Intervention | None = None
     ) -> Translation:
-        """A translation that the model did not choose."""
+        """A translation by forced decoding."""
         look = partial(look_at, self.model, forced=True, intervention=intervention)
         tokens = self.model.target_tokenizer.tokens(target)
         return self._build(source, self.model.source_tokenizer.tokens(source), target, tokens, hypothesis, look=look)

@@ -1,4 +1,4 @@
-"""A translation as it is found, piece by piece."""
+"""Streaming translation, piece by piece."""
 
 from __future__ import annotations
 

@@ -1,12 +1,12 @@
-"""A translation with everything that is known about it: the only door to looking, evaluating and serving.
+"""A translation with its score, tokens, attention and alignment; look, evaluation and server all use it.
 
 As JSON, one line for each sentence (`Translation.to_dict`):
 
     source            the line as given
     text              its translation
-    score             log-probability with the length and coverage penalties; what n-best lists are sorted by
+    score             log-probability with the length and coverage penalties; the order of n-best lists
     log_probability   of the whole translation, natural logarithm
-    finished          false when it was cut at the greatest length
+    finished          false if it was cut at the maximum length
     tokens            the pieces of the translation, the closing </s> included
     alignment         links between words as "source-target", counted from 0; null without attention
     n_best            the best translations, this one first: text, score, log_probability, finished
@@ -42,12 +42,12 @@ Weights = npt.NDArray[np.floating[Any]]
 Candidate = tuple[str, float]
 """A piece and its probability."""
 
-# everything that Python or an editor may take for the end of a line
+# every line separator of Python and editors
 _LINE_ENDS = re.compile("[\n\r\x0b\x0c\x1c\x1d\x1e\x85\u2028\u2029]")
 
 
 class LazyTokens(Sequence["Token"]):
-    """Tokens that are found when someone looks: most who translate a file never do."""
+    """Tokens computed on first access: translating a file rarely needs them."""
 
     def __init__(self, find: Callable[[], tuple[Token, ...]]) -> None:
         self._find = find
@@ -83,12 +83,12 @@ class Translation:
     """One sentence and its translation; T pieces of the translation, S of the source, both with the closing </s>."""
 
     source: str
-    text: str  # never holds the end of a line
+    text: str  # never contains a line separator
     source_tokens: Sequence[Token] = ()
     tokens: Sequence[Token] = ()
     score: float = 0.0
     log_probability: float = 0.0
-    finished: bool = True  # False when it was cut at the greatest length
+    finished: bool = True  # False if it was cut at the maximum length
     attention: Mapping[Kind, Weights] | None = field(default=None, compare=False)  # (layers, heads, T, S) each
     alignment: Weights | None = field(default=None, compare=False)  # (T, S)
     candidates: tuple[tuple[Candidate, ...], ...] = ()  # the likeliest pieces at each step
@@ -137,7 +137,7 @@ class Translation:
         return links(self.word_alignment(), method, threshold)
 
     def look(self) -> Look:
-        """Everything that the model did on the way, for every view; the model runs along the translation once more."""
+        """The look record, for every view; the model force-decodes the translation once more."""
         if not self.tokens:
             raise ConfigError("the translation is empty: there is nothing to look at.")
         if self.look_again is None:
@@ -189,12 +189,12 @@ class Translation:
         return None if self.look_again is None or not self.tokens else self.look()._repr_html_()
 
     def __getstate__(self) -> dict[str, Any]:
-        """What is pickled and copied: all but the way back to the model."""
+        """The state for pickling and copying, without the callback to the model."""
         found = {"source_tokens": tuple(self.source_tokens), "tokens": tuple(self.tokens)}
         return {**self.__dict__, **found, "look_again": None}
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values for JSON, as the head of this file tells."""
+        """Plain values for JSON, as described at the top of this file."""
         return {
             "source": self.source,
             "text": self.text,
@@ -216,5 +216,5 @@ class Translation:
 
 
 def one_line(text: str) -> str:
-    """The text with a space for everything that could end a line; its length and its words stay the same."""
+    """The text with line separators replaced by spaces; its length and words stay the same."""
     return _LINE_ENDS.sub(" ", text)

@@ -41,9 +41,8 @@ from regard.process import usable_device
 class Translator:
     """A trained model, ready to translate.
 
-    Threads: one Translator may be used from any number of threads at once. Translating changes nothing in it or in
-    its model, so calls need no lock; each call should be left to finish its own iterator in one thread. Only moving
-    the model to another device or changing its weights needs the others to stand still.
+    A Translator is thread-safe: translating does not modify it or its model, so calls need no lock. Consume each
+    iterator in one thread. Moving the model to another device or changing its weights needs exclusive access.
     """
 
     def __init__(
@@ -110,7 +109,7 @@ class Translator:
 
     @classmethod
     def ensemble(cls, translators: Sequence[Translator]) -> Translator:
-        """Several models that share their vocabularies as one, with the first one's search settings."""
+        """An ensemble of models with the same vocabularies, with the search settings of the first."""
         first, joint = translators[0], join_models([translator._model for translator in translators])
         tokenizers = joint.source_tokenizer, joint.target_tokenizer
         joined = cls(
@@ -123,7 +122,7 @@ class Translator:
         return translator_line(self._model, self.recipe, len(self.parts))
 
     def __reduce__(self) -> tuple[Callable[..., Translator], tuple[Any, ...]]:
-        """Pickled, it is the folder it was loaded from and its search settings; changed weights are not kept."""
+        """A pickle holds the model folder's path and the search settings, never weights."""
         return reduced(self)
 
     # --- translating ----------------------------------------------------------------------------------------------
@@ -168,11 +167,11 @@ class Translator:
         prefix: str | Sequence[str] | None = None,
         intervention: Intervention | None = None,
     ) -> Translation | list[Translation]:
-        """Translate one line, or each of several; attention is recorded for one line unless said otherwise.
+        """Translate one line or several; by default attention is recorded only for a single line.
 
-        `search` changes the settings of the recipe, such as {"sample": True, "temperature": 0.7}; `beam` and
-        `n_best` are short for it. `prefix` forces how a translation begins, in whole words. `candidates` records so
-        many of the likeliest pieces at each step. A blank line gives an empty translation.
+        `search` overrides the search settings of the recipe, such as {"sample": True, "temperature": 0.7}; `beam` and
+        `n_best` are shortcuts. `prefix` is a target prefix of whole words. `candidates` is the number of most probable
+        pieces recorded at each step. A blank line gives an empty translation.
         """
         alone = isinstance(text, str)
         if isinstance(prefix, str) != alone and prefix is not None:
@@ -200,8 +199,8 @@ class Translator:
     ) -> Iterator[Translation]:
         """One translation for each line, in order.
 
-        `window` lines are read at a time and sorted by length among themselves, then their translations come out:
-        memory stays flat however many lines there are, and window=1 answers each line before it reads the next.
+        `window` lines are read at a time, sorted by length and translated, so memory stays constant. With window=1
+        each line is translated before the next is read.
         """
         extras = Extras(attention, candidates, intervention)
         return self._lines.in_order(lines, prefixes, self.search_settings(search), extras, window)
@@ -209,15 +208,15 @@ class Translator:
     def translate_unordered(
         self, lines: Sequence[str], search: SearchChanges = None, *, attention: bool = False
     ) -> Iterator[tuple[int, Translation]]:
-        """Number and translation of every line, as they get done: lines of similar length at a time.
+        """Number and translation of every line as they complete, in batches of similar length.
 
-        A line of more pieces than `search.max_source` raises `LongLine` before anything is translated.
+        A line longer than `search.max_source` pieces raises `LongLine` before anything is translated.
         """
         settings = self.search_settings(search)
         return self._lines.as_done(numbered_lines(lines), settings, Extras(attention), refuse_line)
 
     def stream(self, text: str, *, search: SearchChanges = None) -> Iterator[StreamedPiece]:
-        """The pieces of the translation of one line as they are found, by greedy search or sampling."""
+        """Stream the pieces of the translation of one line, by greedy search or sampling."""
         return stream_line(self._model, self._engines, text, self.search_settings(search, beam=1, n_best=1))
 
     # --- given translations ---------------------------------------------------------------------------------------
@@ -232,9 +231,9 @@ class Translator:
         intervention: Intervention | None = None,
         search: SearchChanges = None,
     ) -> Translation:
-        """The given translation of a line with what the model thinks of it: attention, candidates, probability.
+        """Forced decoding of a given translation: attention, candidates and log-probability.
 
-        Its score is the one that a search with the settings `search` gives the same text.
+        Its score equals that of a search with the settings `search` for the same text.
         """
         self._engines.after_fork()
         extras = Extras(attention, candidates, intervention)
@@ -256,7 +255,7 @@ class Translator:
         return scores[0] if isinstance(source, str) else scores
 
     def score_pairs(self, pairs: Iterable[Pair], *, batch_tokens: int | None = None) -> Iterator[PairScore]:
-        """The score of each pair, in order, as they are read; a long side is cut, with a warning."""
+        """Score pairs lazily, in order; an overlong side is truncated with a warning."""
         self._engines.after_fork()
         settings = self.recipe.search
         return score_pairs(self._model, pairs, batch_tokens or settings.batch_tokens, settings.max_source)
@@ -312,10 +311,10 @@ class Translator:
         candidates: int = 5,
         tree: bool = False,
     ) -> Look:
-        """Translate a line, or take its `reference`, and note everything that the model does on the way.
+        """The look record of translating a line, or of forced decoding of its `reference`.
 
-        `prefix` forces how the translation begins, as text or as piece ids. `tree` also notes what the beam search
-        kept and dropped.
+        `prefix` is a target prefix, as text or as piece ids. `tree` also records the hypotheses that the beam search
+        kept and pruned.
         """
         return self._looker.look(
             text,
@@ -332,11 +331,11 @@ class Translator:
     def search_settings(
         self, search: SearchChanges = None, *, beam: int | None = None, n_best: int | None = None
     ) -> SearchSettings:
-        """The recipe's search settings with changes; a larger `n_best` alone widens the beam to it."""
+        """The recipe's search settings with overrides; an `n_best` above the beam widens the beam."""
         return chosen_settings(self.recipe.search, search, beam=beam, n_best=n_best)
 
     def change_search(self, overrides: Sequence[str]) -> None:
-        """Translate with other settings from now on, such as "search.int8=true"; impossible ones raise at once."""
+        """Override the search settings permanently, such as "search.int8=true"; unsupported ones raise."""
         settings = overridden_settings(self.recipe, overrides)
         self._engines.prepare(settings)
         self.recipe = self.recipe.model_copy(update={"search": settings})
@@ -350,17 +349,17 @@ class Translator:
 
     @property
     def source_tokenizer(self) -> Tokenizer:
-        """The tokenizer of the language it reads."""
+        """The tokenizer of the source language."""
         return self._model.source_tokenizer
 
     @property
     def target_tokenizer(self) -> Tokenizer:
-        """The tokenizer of the language it writes."""
+        """The tokenizer of the target language."""
         return self._model.target_tokenizer
 
     @property
     def device(self) -> torch.device:
-        """Where the model is."""
+        """The device of the model."""
         return self._model.device
 
     @property

@@ -1,4 +1,4 @@
-"""Where each word of a caption looked, from the look record."""
+"""Attention maps of the words of a caption, from the look record."""
 
 from __future__ import annotations
 

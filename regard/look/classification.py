@@ -1,4 +1,4 @@
-"""The record of a classification, which all views of it draw from; docs/look-format.md tells of every field."""
+"""The record of a classification, the input of all its views; docs/look-format.md describes every field."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Map = npt.NDArray[np.float64]
 
 @dataclass(frozen=True, repr=False)
 class Classification:
-    """The classes of an image with their probabilities and, after `look`, what each attention module did."""
+    """The class probabilities of an image and, after `look`, the attention of each module."""
 
     label: str
     probabilities: Mapping[str, float]  # of every class, the likeliest first

@@ -1,7 +1,7 @@
-"""Which matrices of a look are drawn: words or pieces, the one alignment or single layers and heads.
+"""Selection of the attention maps of a look: words or pieces, the alignment or single layers and heads.
 
-A map says how much each row looks at each column. Rows are what the model says (in `encoder-self`: what it reads),
-columns what it looks at. `measures.py` groups pieces into words and computes entropy and coverage.
+A map holds the attention of each row to each column. Rows are target pieces (in `encoder-self`: source pieces), columns
+are the attended pieces. `measures.py` groups pieces into words and computes entropy and coverage.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class Choice:
 
     @property
     def is_alignment(self) -> bool:
-        """Whether the one map is meant."""
+        """Whether the alignment is chosen."""
         return self.kind is None and self.layer is None and self.head is None and not self.average
 
 
@@ -47,13 +47,13 @@ class Map:
 
     @property
     def name(self) -> str:
-        """Where it comes from; empty for the alignment."""
+        """Kind, layer and head; empty for the alignment."""
         parts = [f"layer {self.layer}"] if self.layer is not None else []
         return ", ".join([*parts, f"head {self.head}"] if self.head is not None else parts)
 
 
 def maps_of(look: Look, choice: Choice = Choice()) -> list[Map]:  # noqa: B008 (it never changes)
-    """The maps that were chosen, by layer and then by head."""
+    """The chosen maps, by layer and head."""
     if choice.is_alignment:
         if look.alignment is None:
             raise NoAttention(no_attention(look))
@@ -80,7 +80,7 @@ def maps_of(look: Look, choice: Choice = Choice()) -> list[Map]:  # noqa: B008 (
 
 
 def no_attention(look: Look) -> str:
-    """Why there is no map."""
+    """The reason why there is no map."""
     return (
         f"{look.model.name}: a {look.model.kind} model has no attention, so there is no matrix to draw: "
         "train one that has (see `regard models`)."

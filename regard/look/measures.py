@@ -1,4 +1,4 @@
-"""Entropy and coverage of a map, between words or between pieces: computed here alone, kept in the look record.
+"""Entropy and coverage of an attention map, between words or pieces; stored in the look record.
 
 Between words, weights are summed over the pieces of a column's word and averaged over the pieces of a row's word.
 Entropy is that of a whole row, in bits; coverage is the sum of a whole column. Hidden rows and columns count.
@@ -53,7 +53,7 @@ def axes_of(source: Side, target: Side, kind: Kind, pieces: bool) -> tuple[Axis,
     rows = axis_of(target.pieces, target.words, pieces)
     if kind == "cross":
         return rows, axis_of(source.pieces, source.words, pieces)
-    # A decoder looks at what it has read: <s>, and its own pieces but the last.
+    # Decoder self-attention attends to the decoder's input: <s> and all pieces but the last.
     from regard.look.record import Piece
 
     begin = Piece(text="<s>", surface="<s>", word=None, id=-1)
@@ -76,7 +76,7 @@ def axis_of(pieces: Sequence[Piece], words: Sequence[str], by_piece: bool) -> Ax
             groups.append((words[word], of_word[word], True))
         if piece.word is not None:
             of_word[piece.word].append(place)
-    groups += [(word, [], True) for word in words[len(of_word) :]]  # words that no piece tells of
+    groups += [(word, [], True) for word in words[len(of_word) :]]  # words without a piece
     return Axis(
         tuple(label for label, _, _ in groups),
         tuple(tuple(places) for _, places, _ in groups),
@@ -92,7 +92,7 @@ def gather(weights: Weights, rows: Axis, columns: Axis) -> Weights:
 
 
 def entropy(weights: Weights) -> Weights:
-    """Bits of each row (R, C), taken as shares of its sum; 0 for a row that looks nowhere."""
+    """Entropy of each row (R, C) in bits, after normalisation; 0 for a row of zeros."""
     total = weights.sum(-1, keepdims=True)
     share = np.divide(weights, total, out=np.zeros_like(weights, dtype=float), where=total > 0)
     logarithm = np.log2(share, out=np.zeros_like(share), where=share > 0)

@@ -1,7 +1,6 @@
-"""What a training keeps of the sentences that it watches: `watch.jsonl` in the model folder.
+"""Look records of watched sentences during training: `watch.jsonl` in the model folder.
 
-There is a line for each validation and sentence: the update, and the look record of the sentence without its single
-steps, layers and heads.
+Each line holds one sentence at one validation: the update, and the look record without steps, layers and heads.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ WATCH = "watch.jsonl"
 
 
 def keep_moment(folder: Path, update: int, looks: Sequence[Look]) -> None:
-    """Add the looks of a validation; lines of this update and later ones, which a crash may have left, go."""
+    """Append the looks of a validation; lines of this and later updates, left by a crash, are removed."""
     path = folder / WATCH
     lines = path.read_text("utf-8", errors="replace").splitlines() if path.exists() else []
     kept = [line for line in lines if _update_of(line) < update]
@@ -37,7 +36,7 @@ def _update_of(line: str) -> float:
 
 
 def read_moments(folder: Path) -> list[tuple[int, Look]]:
-    """All lines of a folder, in the order of the training."""
+    """All lines of a folder, in training order."""
     path = folder / WATCH
     if not path.exists():
         raise DataError(

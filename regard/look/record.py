@@ -1,7 +1,7 @@
-"""The look record: everything that was seen while a sentence was translated, in one small JSON document.
+"""The look record: every step of translating a sentence, in one small JSON document.
 
-All views draw from it: the terminal, pictures, the animation, the page and the notebook. docs/look-format.md tells
-of every field. Letters: T pieces of the target, S of the source, both with the closing </s>; L layers, H heads.
+It is the input of all views: terminal, figures, animation, page and notebook. docs/look-format.md describes the fields.
+Letters: T target pieces, S source pieces, both with </s>; L layers, H heads.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class LookedImage(_Part):
 
 
 class HeadCount(_Part):
-    """How many maps one kind of attention has."""
+    """The number of layers and heads of one kind of attention."""
 
     layers: int
     heads: int
@@ -72,7 +72,7 @@ class About(_Part):
 
 
 class Candidate(_Part):
-    """A piece that might have come, and its probability."""
+    """A candidate piece and its probability."""
 
     piece: str
     id: int
@@ -80,7 +80,7 @@ class Candidate(_Part):
 
 
 class AttentionStep(_Part):
-    """The arithmetic of one attention at one step; vectors are cut to the first `shown_dimensions` numbers."""
+    """The arithmetic of one attention head at one step; vectors are truncated to `shown_dimensions` numbers."""
 
     kind: Kind
     layer: int
@@ -96,7 +96,7 @@ class AttentionStep(_Part):
 
 
 class LookStep(_Part):
-    """One step of the decoder: what it said, what else it might have said, and how it attended."""
+    """One decoder step: its piece, the candidates and the attention."""
 
     piece: str
     id: int
@@ -114,7 +114,7 @@ class Dimensions(_Part):
 
 
 class BeamNode(_Part):
-    """A piece that the beam search considered, after its parent."""
+    """A hypothesis of the beam search: its last piece and its parent."""
 
     id: int
     parent: int | None
@@ -143,7 +143,7 @@ class Measures(_Part):
 
 
 class Moment(_Part):
-    """What the alignment was at one validation of the training."""
+    """The alignment at one validation during training."""
 
     update: int
     target: Side
@@ -151,7 +151,7 @@ class Moment(_Part):
 
 
 class Look(_Part):
-    """One sentence, looked at."""
+    """The look record of one sentence."""
 
     format: Literal["regard-look/1"] = FORMAT
     model: About
@@ -159,10 +159,10 @@ class Look(_Part):
     target: Side
     score: float
     log_probability: float
-    finished: bool  # False when it was cut at the greatest length
-    forced: bool  # whether the target was given rather than found
-    prefix: int = 0  # so many pieces of the target were given
-    alignment: Matrix | None  # (T, S), the one map
+    finished: bool  # False if it was cut at the maximum length
+    forced: bool  # forced decoding of a given target
+    prefix: int = 0  # length of the target prefix, in pieces
+    alignment: Matrix | None  # (T, S)
     attention: dict[Kind, list[list[Matrix]]]  # [L][H][T][S]
     steps: list[LookStep]
     shown_dimensions: int

@@ -1,4 +1,4 @@
-"""The five steps of attention, in plain and slow arithmetic that can be followed with a pencil.
+"""The five steps of attention, in plain arithmetic that can be followed by hand.
 
 1. scores            compare the query with every key
 2. weights           softmax: positive, and they sum to 1
@@ -42,7 +42,7 @@ TEXTBOOK_KEYS = ((0.0, 1.0, 1.0), (5.0, 0.0, 1.0), (1.0, 1.0, 0.0), (0.0, 5.0, 1
 
 @dataclass(frozen=True)
 class FiveSteps:
-    """All numbers of one attention, from the inputs to what comes after it."""
+    """All numbers of one attention, from the inputs to the output."""
 
     score: str
     query: Array  # (T, Dq)
@@ -197,7 +197,7 @@ def _all_scores(name: str, queries: Array, keys: Array, matrices: list[Array]) -
 
 
 def _one_score(name: str, query: Array, key: Array, position: int, matrices: list[Array]) -> float:
-    """How well one query (Dq,) fits one key (Dk,)."""
+    """The score of one query (Dq,) and one key (Dk,)."""
     if name == "dot":
         return float(query @ key)
     if name == "scaled_dot":
@@ -219,7 +219,7 @@ def _softmax(scores: Array, allowed: npt.NDArray[np.bool_]) -> Array:
     weights = np.zeros(len(scores))
     if not (allowed & np.isfinite(scores)).any():
         return weights
-    largest = scores[allowed].max()  # subtracting it changes nothing, and keeps exp from overflowing
+    largest = scores[allowed].max()  # subtracting the maximum prevents overflow and does not change the result
     for s, score in enumerate(scores):
         if allowed[s]:
             weights[s] = math.exp(score - largest)

@@ -1,6 +1,6 @@
-"""Writing the look record: walk a model once more along a translation, and note everything it does.
+"""Writing the look record: force-decode a translation and record every step.
 
-Only the contract is used, so every architecture, an ensemble and a user's own model are looked at alike.
+Only the model contract is used, so it works for every architecture, ensembles and user-defined models.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ class Translated(Said, Protocol):
 
 @dataclass(frozen=True)
 class Walk:
-    """All steps of a model along T given tokens."""
+    """All steps of forced decoding of T tokens."""
 
     memory: Memory
     steps: list[Step]
@@ -87,7 +87,7 @@ def walk_along(
     target: Sequence[int],
     intervention: Intervention | None = None,
 ) -> Walk:
-    """Read the source (1, S), or an image (1, C, H, W), and say the target, token by token, with trace."""
+    """Encode the source (1, S), or an image (1, C, H, W), and force-decode the target step by step, with traces."""
     device = next((parameter.device for parameter in model.parameters()), torch.device("cpu"))
     mask = None if source_mask is None else source_mask.to(device)
     memory = model.encode(source.to(device), mask, attention=True, intervention=intervention)
@@ -114,7 +114,7 @@ def look_at(
     intervention: Intervention | None = None,
     tree: BeamTree | None = None,
 ) -> Look:
-    """The record of a translation that the model found, or was given."""
+    """The record of a translation, found by search or given."""
     source = torch.tensor([[token.id for token in translation.source_tokens]])
     target = [token.id for token in translation.tokens]
     walk = walk_along(text_model.model, source, torch.ones_like(source, dtype=torch.bool), target, intervention)
@@ -195,7 +195,7 @@ def rounded(numbers: Any) -> Any:
 
 
 def _shown_dimensions(walk: Walk) -> int:
-    """How many numbers of each vector are shown, so that the record stays small however many heads there are."""
+    """The number of dimensions shown of each vector; fewer with many heads, to keep the record small."""
     weights = walk.attention.get("cross")
     if weights is None:
         return MOST_DIMENSIONS

@@ -1,1 +1,1 @@
-"""The machine that Regard runs on: what its processor really executes, and a report for `regard info --machine`."""
+"""The machine: tests of the processor's instruction sets, and the report of `regard info --machine`."""

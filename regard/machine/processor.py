@@ -1,13 +1,13 @@
-"""What this processor really executes: tried once, in a child process, before a path relies on it.
+"""A test of the processor's instruction sets, run once in a child process before they are used.
 
-Some virtual machines advertise instructions, such as Intel's AMX, and do not allow them. A library that chooses its
-kernels by what is advertised then kills the process with SIGILL. So `use("bfloat16", …)` first lets a child process
-run the same operations (`trials.py`). If the child dies, it is run again with smaller instruction sets, by
-the variables that the libraries read at their first use. What helps is set in this process too; if nothing helps, one
-line says so.
+Some virtual machines advertise instructions, such as Intel's AMX, but do not execute them. A library that selects its
+kernels by the advertised flags then dies with SIGILL. So `use("bfloat16", …)` first runs the same operations in a child
+process (`trials.py`). If the child dies, it is run again with smaller instruction sets, set by environment variables
+that the libraries read at their first use. The limits that work are set in this process too; if none works, an error
+is raised.
 
-The verdict is kept for this process, for its children (REGARD_PROCESSOR in the environment) and, until the next boot,
-in the user's cache folder. It needs no torch until a path is used.
+The verdict is cached for this process, for its children (REGARD_PROCESSOR in the environment) and, until the next
+boot, in the user's cache folder. torch is imported only when a path is used.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ from typing import Any
 from regard.errors import ConfigError
 
 RECORD = "REGARD_PROCESSOR"
-"""The environment variable that tells child processes what was found."""
+"""The environment variable that passes verdicts to child processes."""
 
-PATIENCE = 120  # seconds for a trial: a cold disk reads torch for a while
+PATIENCE = 120  # timeout of a trial in seconds: importing torch from a cold disk is slow
 
 _ONEDNN = tuple({"ONEDNN_MAX_CPU_ISA": isa} for isa in ("AVX512_CORE_BF16", "AVX512_CORE", "AVX2"))
 LIMITS: dict[str, tuple[dict[str, str], ...]] = {
@@ -43,12 +43,12 @@ LIMITS: dict[str, tuple[dict[str, str], ...]] = {
         {"ONEDNN_MAX_CPU_ISA": "SSE41", "MKL_ENABLE_INSTRUCTIONS": "SSE4_2", "CT2_FORCE_CPU_ISA": "GENERIC"},
     ),
 }
-"""For each path the limits to try after its trial has died, the mildest first."""
+"""The instruction set limits to try after a trial died, mildest first, by path."""
 
 _PACKAGES = ("torch", "ctranslate2")
 _DEADLY = {"SIGILL", "SIGSEGV", "SIGBUS", "SIGFPE"}
 _WINDOWS_ILLEGAL = 0xC000001D
-_UNKNOWN = 1  # how a trial ended that says nothing of the processor: a package that is missing, too little memory
+_UNKNOWN = 1  # exit status of an inconclusive trial: a missing package, too little memory
 
 
 @dataclass(frozen=True)
@@ -65,13 +65,13 @@ class Verdict:
 
 
 _known: dict[tuple[str, str], Verdict] = {}  # by machine and path
-_in_use: dict[str, Mapping[str, str]] = {}  # the limits of paths that this process uses
+_in_use: dict[str, Mapping[str, str]] = {}  # limits of the paths in use by this process
 
 
 def use(path: str, wanted: str, instead: str) -> Mapping[str, str]:
-    """Make sure that a path can be used in this process, or raise in one line; the limits that it needed.
+    """Check that a path works in this process, or raise; returns the limits it needs.
 
-    `wanted` names the setting in the message, and `instead` what else can be done.
+    `wanted` names the setting in the error message, `instead` the alternative.
     """
     if path in _in_use:
         return _in_use[path]
@@ -79,7 +79,7 @@ def use(path: str, wanted: str, instead: str) -> Mapping[str, str]:
     if not found.works:
         raise ConfigError(
             f"{wanted}: this processor advertises instructions that it does not execute, "
-            f"and no smaller instruction set helps: {instead}."
+            f"and smaller instruction sets fail too: {instead}."
         )
     missing = {name: value for name, value in found.limits.items() if os.environ.get(name) != value}
     if missing:
@@ -87,15 +87,15 @@ def use(path: str, wanted: str, instead: str) -> Mapping[str, str]:
         _remember(path, Verdict(True))  # under these limits
         if not _works_here(path):
             raise ConfigError(
-                f"{wanted}: this processor needs {settings_text(missing)}, which comes too late for a process that "
-                f"has computed already: set it before Python starts, or {instead}."
+                f"{wanted}: this processor needs {settings_text(missing)}, but its libraries are "
+                f"already initialised: set it before Python starts, or {instead}."
             )
     _in_use[path] = found.limits
     return found.limits
 
 
 def verdict(path: str) -> Verdict:
-    """What is known of a path on this machine; tried now if nothing is."""
+    """The verdict for a path on this machine; runs the trials if it is unknown."""
     key = machine_key()
     if (key, path) in _known:
         return _known[key, path]
@@ -113,12 +113,12 @@ def verdict(path: str) -> Verdict:
 
 
 def settings_text(limits: Mapping[str, str]) -> str:
-    """Limits as one writes them before a command."""
+    """Limits in shell syntax, as written before a command."""
     return " ".join(f"{name}={value}" for name, value in limits.items())
 
 
 def version(package: str) -> str | None:
-    """The version of a package, if it is installed; it is not imported."""
+    """The version of an installed package, without importing it."""
     try:
         return metadata.version(package)
     except metadata.PackageNotFoundError:
@@ -152,7 +152,7 @@ def run_child(path: str, limits: Mapping[str, str]) -> int:
 
 
 def died(status: int) -> bool:
-    """Whether an exit status means that the processor refused an instruction."""
+    """Whether an exit status means an illegal instruction."""
     if status in (_WINDOWS_ILLEGAL, _WINDOWS_ILLEGAL - 2**32):
         return True
     number = -status if status < 0 else status - 128
@@ -160,7 +160,7 @@ def died(status: int) -> bool:
 
 
 def _try(path: str) -> tuple[Verdict, bool]:
-    """The verdict of trials, and whether it is sure: a trial that failed otherwise says nothing."""
+    """The verdict of the trials, and whether it is conclusive."""
     status = run_child(path, {})
     if not died(status):
         return Verdict(True), status == 0
@@ -171,7 +171,7 @@ def _try(path: str) -> tuple[Verdict, bool]:
 
 
 def _works_here(path: str) -> bool:
-    """Whether the path works in this process, whose libraries may have chosen their kernels: a fork tries it."""
+    """Whether the path works in this process, whose libraries may have selected their kernels; tested in a fork."""
     if "torch" not in sys.modules and "ctranslate2" not in sys.modules:
         return True
     if not hasattr(os, "fork"):
@@ -183,21 +183,21 @@ def _trial_in_fork(path: str) -> None:
     from regard.machine.trials import run_trial
 
     if "torch" in sys.modules:
-        sys.modules["torch"].set_num_threads(1)  # the threads of the parent are not here
+        sys.modules["torch"].set_num_threads(1)  # the parent's threads do not exist in the fork
     run_trial(path)
 
 
 def _in_fork(work: Callable[[], None]) -> int:
-    """Exit status of work in a fork of this process."""
+    """The exit status of `work` in a fork of this process."""
     import faulthandler
     import warnings
 
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # newer Pythons warn of every fork beside threads
+        warnings.simplefilter("ignore")  # newer Python versions warn about forks with threads
         child = os.fork()
     if child == 0:
         try:
-            faulthandler.disable()  # if it dies, that is an answer, not a fault to report
+            faulthandler.disable()  # dying is a valid result of the trial
             work()
             os._exit(0)
         except BaseException:
@@ -217,7 +217,7 @@ def _in_fork(work: Callable[[], None]) -> int:
 
 
 def machine_key() -> str:
-    """The machine since its boot, the libraries and the limits that are set: what a verdict holds for."""
+    """The scope of a verdict: machine, boot, library versions and limits in the environment."""
     versions = [version(package) for package in _PACKAGES]
     limits = [os.environ.get(name) for name in variables()]
     told = json.dumps([_boot(), platform.node(), cpu_name(), cpu_flags(), sys.version, versions, limits])
@@ -225,12 +225,12 @@ def machine_key() -> str:
 
 
 def cpu_name() -> str:
-    """The processor as it calls itself."""
+    """The model name of the processor."""
     return _cpuinfo("model name") or platform.processor() or platform.machine() or os.name
 
 
 def cpu_flags() -> list[str]:
-    """The instruction sets that the processor advertises, where the system tells (Linux)."""
+    """The instruction sets that the processor advertises (Linux only)."""
     return sorted((_cpuinfo("flags") or _cpuinfo("Features")).split())
 
 
@@ -254,14 +254,14 @@ def _boot() -> str:
 
 
 def _remember(path: str, found: Verdict) -> None:
-    """For this process, its children and later ones."""
+    """Store a verdict for this process, its children and later processes."""
     key = machine_key()
     _known[key, path] = found
     table = _tables(_read_cache())
     table.setdefault(key, {})[path] = {"works": found.works, "limits": dict(found.limits)}
     own = {**_tables(os.environ.get(RECORD, "")).get(key, {}), **table[key]}
     os.environ[RECORD] = json.dumps({key: own})
-    _write_cache(json.dumps(dict(list(table.items())[-8:])))  # of machines that share a home, the last ones
+    _write_cache(json.dumps(dict(list(table.items())[-8:])))  # the last 8 machines, for a shared home folder
 
 
 def _from_record(record: str, key: str, path: str) -> Verdict | None:
@@ -269,7 +269,7 @@ def _from_record(record: str, key: str, path: str) -> Verdict | None:
     if not isinstance(entry, dict) or not isinstance(entry.get("works"), bool):
         return None
     limits = entry.get("limits")
-    if limits != {} and limits not in LIMITS[path]:  # nothing else gets into the environment
+    if limits != {} and limits not in LIMITS[path]:  # only known limits may enter the environment
         return None
     return Verdict(entry["works"], limits)
 
@@ -300,7 +300,7 @@ def _read_cache() -> str:
 
 
 def _write_cache(content: str) -> None:
-    """A cache: where it cannot be written, the next process tries again."""
+    """Write the cache; on failure the next process runs the trials again."""
     path = _cache_file()
     if path is None:
         return

@@ -11,7 +11,7 @@ from typing import Any
 from regard import __version__
 from regard.machine import processor
 
-# what decides which kernels the libraries choose
+# flags that determine the kernel selection of the libraries
 _TELLING = ("sse4", "avx", "fma", "f16c", "amx", "asimd", "sve", "sme", "bf16", "i8mm")
 _VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "ATEN_CPU_CAPABILITY", *processor.variables())
 _PACKAGES = ("torch", "ctranslate2", "onnxruntime", "tokenizers", "safetensors", "numpy")
@@ -19,10 +19,10 @@ _SIZE = 1024
 
 
 def describe_machine(seconds: float = 0.3) -> dict[str, Any]:
-    """Processor, instruction sets as advertised and as tried, threads, GEMM rate and versions, ready for JSON.
+    """Processor, advertised and tested instruction sets, threads, GEMM rate and versions, ready for JSON.
 
-    The rate is that of a float32 product of 1024 × 1024 matrices, measured for `seconds` each with all of torch's
-    threads and with one.
+    The rate is that of a float32 product of 1024 × 1024 matrices, measured for `seconds` each with one thread and with
+    all of torch's threads.
     """
     tried = {
         path: str(processor.verdict(path)) if path != "ctranslate2" or processor.version(path) else "not installed"
@@ -62,14 +62,14 @@ def machine_text(about: dict[str, Any]) -> str:
         **about["tried"],
         "float32 GEMM": ", ".join(f"{rate:.0f} GFLOP/s with {count}" for count, rate in about["gemm_gflops"].items()),
         "versions": ", ".join(f"{name} {version}" for name, version in versions.items()),
-        "environment": processor.settings_text(about["environment"]) or "nothing that counts is set",
+        "environment": processor.settings_text(about["environment"]) or "no relevant variable is set",
     }
     width = max(len(name) for name in rows)
     return "\n".join(f"{name:<{width}}  {value}" for name, value in rows.items())
 
 
 def _gemm(threads: int, seconds: float) -> float:
-    """GFLOP/s, the best of some products: other programs only ever slow one down."""
+    """GFLOP/s of the fastest product; other programs can only slow it down."""
     import torch
 
     torch.set_num_threads(threads)

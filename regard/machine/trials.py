@@ -1,7 +1,7 @@
-"""The operations that `regard.machine.processor` tries in a child process: small ones, through the same libraries.
+"""The operations that `regard.machine.processor` runs in a child process: small ones, with the same libraries.
 
-Run as a program with the name of a path: it exits with 0 if the operations ran, and dies if the processor does not
-execute an instruction that it advertises.
+Run as a program with the name of a path. It exits with 0 if the operations ran, and dies with SIGILL if the processor
+does not execute an advertised instruction.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any
 
 
 def try_bfloat16() -> None:
-    """Matrix products, attention, a convolution and an LSTM in bfloat16, forwards and backwards."""
+    """Matrix products, attention, a convolution and an LSTM in bfloat16, forward and backward."""
     import torch
     from torch import nn
     from torch.nn import functional
@@ -31,7 +31,7 @@ def try_bfloat16() -> None:
 
 
 def try_int8() -> None:
-    """A product as `regard.nn.linear` makes it."""
+    """An int8 matrix product as in `regard.nn.linear`."""
     import torch
 
     if torch.backends.quantized.engine in ("none", "qnnpack"):
@@ -44,7 +44,7 @@ def try_int8() -> None:
 
 
 def try_ctranslate2() -> None:
-    """A translation by a Transformer of one layer, in float32 and in int8."""
+    """A translation with a one-layer Transformer, in float32 and int8."""
     import ctranslate2
 
     with tempfile.TemporaryDirectory(prefix="regard-") as folder:
@@ -102,7 +102,7 @@ TRIALS: dict[str, Callable[[], None]] = {
 
 
 def run_trial(path: str) -> None:
-    """The trial of a path, alone in its process: one thread, and no core file if it dies."""
+    """Run the trial of a path in its own process: one thread, no core file."""
     if os.name == "posix":
         import resource
 

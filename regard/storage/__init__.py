@@ -1,1 +1,1 @@
-"""Files that survive a crash: atomic writes, the model folder, the model card."""
+"""Crash-safe files: atomic writes, the model folder, the model card."""

@@ -50,7 +50,7 @@ def captioner_card(recipe: CaptionRecipe, metrics: dict[str, Any], name: str) ->
             f"{metrics.get('target_vocabulary', 0):,} pieces"
         ],
         use='regard.load(".").caption("image.png")',
-        command="`regard look FOLDER image.png -o look.png` draws where it looks.",
+        command="`regard look FOLDER image.png -o look.png` draws its attention.",
     )
 
 
@@ -87,7 +87,7 @@ def _card(
     command: str,
     model_class: str | None = None,
 ) -> str:
-    """What the model is, what it learned from, how good it is, and how to load it."""
+    """The sections of a model card: model, data, training, validation, use."""
     settings = recipe.model
     title = model_class or f"{settings.kind}: {settings.title} ({settings.paper})"
     tokens = f"{metrics['tokens']:,} target tokens, " if "tokens" in metrics else ""

@@ -1,4 +1,4 @@
-"""Writing files so that a crash leaves the old one or the new one, never a half; checksums that show damage."""
+"""Atomic, durable writes, and checksums that detect damage."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ BLOCK = 1 << 20  # bytes hashed at once
 
 @contextmanager
 def writing(path: Path) -> Iterator[BinaryIO]:
-    """A file to fill: it is written beside, synced and renamed over the old one when it is whole.
+    """Open a file for an atomic write: a temporary file, fsync, rename.
 
-    A symbolic link stays one, and its target is replaced. A device or a pipe is written as it is.
+    A symbolic link is kept and its target replaced. A device or a pipe is written directly.
     """
     if path.exists() and not path.is_file():  # a folder is an error
         with naming(path), open(path, "wb") as out:
@@ -36,7 +36,7 @@ def writing(path: Path) -> Iterator[BinaryIO]:
     with naming(asked):
         try:
             temporary.unlink(missing_ok=True)
-            with open(temporary, "xb") as out:  # a planted symbolic link is not followed
+            with open(temporary, "xb") as out:  # never follows a symbolic link
                 yield out
                 out.flush()
                 os.fsync(out.fileno())
@@ -79,19 +79,19 @@ def _bytes(count: int) -> str:
 
 
 def write_bytes(path: Path, content: bytes) -> None:
-    """Write a file whole or not at all, durably."""
+    """Write a file atomically and durably."""
     with writing(path) as file:
         file.write(content)
 
 
 def write_json(path: Path, value: Any) -> None:
-    """Write indented UTF-8 JSON; numbers that are not finite are our mistake."""
+    """Write indented UTF-8 JSON; non-finite numbers raise ValueError."""
     text = json.dumps(value, indent=2, ensure_ascii=False, allow_nan=False)
     write_bytes(path, (text + "\n").encode())
 
 
 def write_tensors(path: Path, tensors: Mapping[str, Tensor], about: Mapping[str, str] | None = None) -> None:
-    """Write a safetensors file, with what there is to say about it."""
+    """Write a safetensors file with its metadata."""
     import safetensors.torch
 
     plain = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
@@ -100,7 +100,7 @@ def write_tensors(path: Path, tensors: Mapping[str, Tensor], about: Mapping[str,
 
 @contextmanager
 def new_folder(path: Path) -> Iterator[Path]:
-    """A folder to fill; it gets its name when all is written, and is removed if anything fails."""
+    """Create a folder atomically: it is renamed when complete, and removed on failure."""
     if path.exists() and (not path.is_dir() or any(path.iterdir())):
         raise ModelFolderError(f"{path}: already exists: choose another --out.")
     with writing_folder(path) as temporary:
@@ -124,7 +124,7 @@ def writing_folder(path: Path) -> Iterator[Path]:
 
 
 def sync_folder(folder: Path) -> None:
-    """Make renames and removals inside the folder durable, where the system can (Windows cannot)."""
+    """Flush renames and removals inside the folder to disk (not on Windows)."""
     if os.name != "posix":
         return
     descriptor = os.open(folder, os.O_RDONLY)
@@ -147,9 +147,9 @@ def sha256(path: Path) -> str:
 
 
 def write_checksums(folder: Path, names: Iterable[str], also: Mapping[str, str] | None = None) -> None:
-    """Write the SHA-256 of these files into the folder's checksums.json; `also` are second values that may be found.
+    """Write the SHA-256 of these files into the folder's checksums.json; `also` gives alternative checksums.
 
-    A file that is about to be replaced has two values for a moment: whichever of the two a crash leaves is whole.
+    A file that is about to be replaced has two valid checksums: a crash leaves the old file or the new one.
     """
     sums = {name: [sha256(folder / name)] for name in sorted(names)}
     for name, other in (also or {}).items():
@@ -158,7 +158,7 @@ def write_checksums(folder: Path, names: Iterable[str], also: Mapping[str, str] 
 
 
 def checked_files(folder: Path) -> dict[str, list[str]]:
-    """The files that checksums.json names, each with the values it may have."""
+    """The files in checksums.json with their valid checksums."""
     path = folder / CHECKSUMS
     _refuse_special(path)
     try:
@@ -169,12 +169,12 @@ def checked_files(folder: Path) -> dict[str, list[str]]:
     except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
         raise ModelFolderError(f"{path}: is damaged.") from None
     if odd := next((name for name in sums if not _stays_inside(name)), None):
-        raise ModelFolderError(f"{path}: is damaged ({odd!r} is no file of this folder).")
+        raise ModelFolderError(f"{path}: is damaged ({odd!r} is not a file of this folder).")
     return sums
 
 
 def check_files(folder: Path) -> set[str]:
-    """Compare every file that checksums.json names; raises at the first that is missing or differs."""
+    """Verify every file in checksums.json; raises at the first that is missing or differs."""
     sums = checked_files(folder)
     for name, values in sums.items():
         path = folder / name
@@ -191,9 +191,9 @@ def check_files(folder: Path) -> set[str]:
 
 
 def _refuse_special(path: Path) -> None:
-    """Reading a FIFO or a device might never end."""
+    """Raise for a FIFO or a device, which could block for ever."""
     if path.exists() and not path.is_file():
-        raise ModelFolderError(f"{path}: is no regular file.")
+        raise ModelFolderError(f"{path}: is not a regular file.")
 
 
 def _stays_inside(name: str) -> bool:

@@ -1,4 +1,4 @@
-"""A model folder: everything that translating needs, under Hugging Face's names.
+"""The model folder, with Hugging Face's file names.
 
     config.json           the resolved recipe, with the version that wrote it
     model.safetensors     the weights
@@ -7,8 +7,8 @@
     README.md             a model card
     shortlist.safetensors likely target pieces by source piece, if `regard shortlist` was run
     training.fingerprint.npy  hashes of the training sentences, for the overlap warning
-    log.jsonl, training/  the log, and what `regard train --resume` needs; both may be deleted
-    watch.jsonl           the sentences that were watched in training, for `regard look --over-time`
+    log.jsonl, training/  the log, and the state for `regard train --resume`; both may be deleted
+    watch.jsonl           looks at watched sentences during training, for `regard look --over-time`
 
 `config.json` is written last and removed first: a folder without it is not a model.
 """
@@ -34,8 +34,8 @@ from regard.storage.files import sync_folder, write_bytes, write_json, write_ten
 from regard.storage.reading import CONFIG_BYTES, METRICS_BYTES, RESTORE, exists, read_json
 
 FORMAT = 1
-LARGEST_SIZE = 1 << 24  # of anything in a model
-MOST_SIZES = 64  # in one list, such as the channels of convolutions
+LARGEST_SIZE = 1 << 24  # maximum of any model size
+MOST_SIZES = 64  # maximum length of a list of sizes, such as the channels of convolutions
 CONFIG = "config.json"
 WEIGHTS = "model.safetensors"
 METRICS = "metrics.json"
@@ -62,12 +62,12 @@ METRIC_TYPES: dict[str, type | tuple[type, ...]] = {
 
 
 def holds_model(path: Path) -> bool:
-    """Whether there is a model; the training that wrote it may still go on."""
+    """Whether the folder holds a model; its training may still be running."""
     return exists(path / CONFIG)
 
 
 def holds_finished_model(path: Path) -> bool:
-    """Whether there is a model whose training came to its end."""
+    """Whether the folder holds a model whose training is finished."""
     return holds_model(path) and not ((path / METRICS).exists() and read_json(path / METRICS).get("unfinished"))
 
 
@@ -81,10 +81,10 @@ def write_model(
     files: Mapping[str, bytes],
     about: Mapping[str, Any],
 ) -> None:
-    """Write the folder of any model, `config.json` last; a model that was there is replaced.
+    """Write the folder of any model, `config.json` last; an existing model is replaced.
 
-    `files` are those that only this kind of model has, `about` what `config.json` says beside the recipe. Other weights
-    of the same model are replaced one file at a time: whoever reads the folder finds the old model or the new one.
+    `files` are specific to this kind of model, `about` holds further entries of `config.json`. New weights of the same
+    model replace the old files one at a time, each atomically: a reader finds the old model or the new one.
     """
     path.mkdir(parents=True, exist_ok=True)
     record = {"format": FORMAT, "version": __version__, **about}
@@ -101,7 +101,7 @@ def write_model(
 
 
 def _holds_same_model(path: Path, config: Mapping[str, Any], files: Mapping[str, bytes]) -> bool:
-    """Whether the folder holds a model that differs in its weights, metrics and settings of training alone."""
+    """Whether the folder holds a model that differs only in weights, metrics and training settings."""
     try:
         found = json.loads((path / CONFIG).read_bytes())
         same = all(found[name] == config.get(name) for name in found if name not in ("training", "search"))
@@ -119,7 +119,7 @@ def remove_model(path: Path) -> None:
 
 
 def remove_all(path: Path) -> None:
-    """Remove a model with its log and its training state, but nothing that is not ours."""
+    """Remove a model with its log and its training state; other files stay."""
     remove_model(path)
     for name in ("log.jsonl", "watch.jsonl"):
         (path / name).unlink(missing_ok=True)
@@ -130,7 +130,7 @@ def remove_all(path: Path) -> None:
 
 
 def read_config(path: Path, kind: type[AnyKind]) -> tuple[AnyKind, dict[str, Any]]:
-    """The recipe in `config.json`, which must be of this kind, and what else the file says."""
+    """The recipe in `config.json`, which must be of this kind, and the file's other entries."""
     table, about = read_table(path)
     _check_kind(path, model_kind(table), kind)
     try:
@@ -142,7 +142,7 @@ def read_config(path: Path, kind: type[AnyKind]) -> tuple[AnyKind, dict[str, Any
 
 
 def _check_sizes(path: Path, recipe: AnyRecipe) -> None:
-    """Refuse sizes that no model has, before anything is computed from them."""
+    """Raise for excessive sizes before anything is computed from them."""
     for name, value in recipe.model.model_dump().items():
         sizes = value if isinstance(value, tuple) else (value,)
         if len(sizes) > MOST_SIZES or any(isinstance(size, int) and size > LARGEST_SIZE for size in sizes):
@@ -153,7 +153,7 @@ def _check_sizes(path: Path, recipe: AnyRecipe) -> None:
 
 
 def _check_kind(path: Path, found: str, kind: type[AnyRecipe]) -> None:
-    """Refuse a folder that is whole but holds a model for something else."""
+    """Raise for a valid folder of a model for another task."""
     if found in kind.models or found not in ARCHITECTURES:
         return
     reads, commands = ("text", "`regard translate`") if found in MODEL_SETTINGS else ("images", "`regard look`")
@@ -165,7 +165,7 @@ def _check_kind(path: Path, found: str, kind: type[AnyRecipe]) -> None:
 
 
 def read_table(path: Path) -> tuple[dict[str, Any], dict[str, Any]]:
-    """The unchecked recipe in `config.json`, whatever the model is, and what else the file says."""
+    """The unchecked recipe in `config.json` of any model, and the file's other entries."""
     if not os.path.isdir(path):
         kind = "is a file, not a model folder" if exists(path) else "there is no such model folder"
         raise ModelFolderError(f"{path}: {kind}: give a folder that `regard train` wrote.")

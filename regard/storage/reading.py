@@ -1,7 +1,7 @@
-"""Reading files that nobody vouches for: regular files alone, of bounded size; JSON of bounded depth.
+"""Reading untrusted files: only regular files of bounded size, and JSON of bounded depth.
 
-A model folder may come from anywhere. Everything in it is read through here, so that a named pipe, a device, a file
-of many gigabytes or a deeply nested JSON is refused before it costs anything.
+A model folder is untrusted input. All its files are read here, so that a named pipe, a device, a huge file or deeply
+nested JSON raises before it costs memory or time.
 """
 
 from __future__ import annotations
@@ -18,19 +18,19 @@ CONFIG_BYTES = 1 << 20
 METRICS_BYTES = 4 << 20
 TOKENIZER_BYTES = 64 << 20
 HEADER_BYTES = 8 << 20  # the JSON in front of a safetensors file
-DEPTH = 32  # of nested JSON
-CONTAINERS = 1 << 21  # objects and arrays in one JSON file; an empty one takes 20 times its spelling in memory
+DEPTH = 32  # maximum nesting of JSON
+CONTAINERS = 1 << 21  # objects and arrays in one JSON file; in memory, an empty one takes 20 times its size as text
 
-RESTORE = "copy the folder again from where it came, or train it again"
+RESTORE = "copy the folder again from its source, or train the model again"
 
 
 def exists(path: Path) -> bool:
-    """Whether there is something, without an error for what may not be looked at."""
+    """Whether the path exists; False without permission to check."""
     return os.path.exists(path)
 
 
 def open_regular(path: Path, error: type[RegardError] = ModelFolderError) -> BinaryIO:
-    """A file open for reading; a folder, a pipe or a device is refused, without waiting for its other end."""
+    """Open a regular file for reading; a folder, a pipe or a device raises without blocking."""
     try:
         if stat.S_ISREG(os.stat(path).st_mode):
             flags = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
@@ -48,25 +48,25 @@ def open_regular(path: Path, error: type[RegardError] = ModelFolderError) -> Bin
 
 
 def check_regular(path: Path, error: type[RegardError] = ModelFolderError) -> int:
-    """The size in bytes of a regular file; anything else is refused."""
+    """The size of a regular file in bytes; anything else raises."""
     with open_regular(path, error) as file:
         return os.fstat(file.fileno()).st_size
 
 
 def read_bounded(path: Path, most: int, error: type[RegardError] = ModelFolderError) -> bytes:
-    """The bytes of a regular file that has at most so many."""
+    """The content of a regular file of at most `most` bytes."""
     with open_regular(path, error) as file:
         try:
             raw = file.read(most + 1)
         except OSError as fault:
             raise error(f"{path}: cannot be read ({fault.strerror}).") from None
     if len(raw) > most:
-        raise error(f"{path}: has more than {most:,} bytes, which no such file of Regard's has: {RESTORE}.")
+        raise error(f"{path}: has more than {most:,} bytes, the limit for this file: {RESTORE}.")
     return raw
 
 
 def parse_json(raw: bytes) -> Any:
-    """The value of a JSON text of bounded depth and without lone surrogates or NaN; ValueError says what is wrong."""
+    """Parse JSON of bounded depth; lone surrogates and NaN raise ValueError."""
     if raw.count(b"[") + raw.count(b"{") > CONTAINERS:
         raise ValueError(f"more than {CONTAINERS:,} objects and arrays")
     try:
@@ -78,11 +78,11 @@ def parse_json(raw: bytes) -> Any:
 
 
 def _no_constant(name: str) -> None:
-    raise ValueError(f"{name} is no number of JSON")
+    raise ValueError(f"{name} is not a JSON number")
 
 
 def _check(value: Any) -> None:
-    """Refuse what is too deep, and text that cannot be written as UTF-8."""
+    """Raise for excessive nesting and for text that UTF-8 cannot encode."""
     level, depth = [value], 0
     while level:
         depth += 1
@@ -98,12 +98,12 @@ def _check(value: Any) -> None:
             elif isinstance(each, str) and not each.isascii():
                 each.encode()  # UnicodeEncodeError is a ValueError
             elif isinstance(each, float) and each - each != 0:
-                raise ValueError("a number too large to be held")
+                raise ValueError("a number out of range")
         level = below
 
 
 def read_json(path: Path, most: int = METRICS_BYTES) -> dict[str, Any]:
-    """A JSON object in a file, or a line about what is wrong with it."""
+    """The JSON object in a file; raises with the fault."""
     try:
         value = parse_json(read_bounded(path, most))
     except ValueError as error:
@@ -114,5 +114,5 @@ def read_json(path: Path, most: int = METRICS_BYTES) -> dict[str, Any]:
 
 
 def short(error: BaseException) -> str:
-    """The text of a foreign error, in one short line."""
+    """The message of a foreign exception, in one short line."""
     return " ".join(str(error).split())[:120]

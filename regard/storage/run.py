@@ -1,4 +1,4 @@
-"""run.json: what a training in OUT/training learns, and by which recipe; without it nothing can be resumed."""
+"""run.json in OUT/training: the data and the recipe of a training, needed to resume it."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ RUN = "run.json"
 
 
 class RunFile(NamedTuple):
-    """The recipe of a training, and what its data was."""
+    """The recipe of a training and the description of its data."""
 
     recipe: TaskRecipe
     about: dict[str, Any]  # "data" for the model card; a classifier's "classes"
 
 
 def holds_run(folder: Path) -> bool:
-    """Whether a training is in OUT/training."""
+    """Whether OUT/training holds a training."""
     return (folder / RUN).exists()
 
 
 def write_run(folder: Path, recipe: AnyRecipe, **about: Any) -> None:
-    """Write run.json; last, since it says that everything else is there."""
+    """Write run.json, last: it marks the training folder as complete."""
     write_json(folder / RUN, {"version": __version__, "recipe": recipe.model_dump(mode="json"), **about})
 
 
@@ -42,7 +42,7 @@ def read_run(folder: Path) -> RunFile:
     if (version := record.pop("version", None)) != __version__:
         raise ModelFolderError(
             f"{folder / RUN}: was written by Regard {version}, and this is {__version__}: "
-            "resume with that version, or start anew."
+            "resume with that version, or start training anew."
         )
     table = record.pop("recipe", None)
     if not isinstance(table, dict) or not isinstance(record.get("data"), dict):

@@ -1,4 +1,4 @@
-"""Safetensors files that nobody vouches for: their headers are compared with the model before either is in memory."""
+"""Untrusted safetensors files: their headers are compared with the model before memory is allocated."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ Shape = tuple[int, ...]
 
 
 def read_shapes(path: Path) -> dict[str, Shape]:
-    """The shapes of a file's tensors by name; no tensor is read."""
+    """The shapes of a file's tensors by name, from the header only."""
     with _opened(path) as file:
         return {name: _shape(path, name, file) for name in file.keys()}  # noqa: SIM118 (not a dict)
 
 
 def read_tensors(path: Path, names: Iterable[str] | None = None) -> dict[str, Tensor]:
-    """The tensors of a file, or some of them, or a line about what is wrong with it."""
+    """The tensors of a file, or those in `names`."""
     with _opened(path) as file:
         wanted = list(file.keys() if names is None else names)
         for name in wanted:
@@ -40,16 +40,16 @@ def read_tensors(path: Path, names: Iterable[str] | None = None) -> dict[str, Te
 
 
 def read_about(path: Path) -> dict[str, str]:
-    """What a file says beside its tensors."""
+    """The metadata of a file."""
     with _opened(path) as file:
         return dict(file.metadata() or {})
 
 
 def build_checked(build: Callable[[], AnyModule], path: Path) -> AnyModule:
-    """The model that `build` makes, if the weights in the file are those of such a model.
+    """Build the model, if its tensor shapes match the file.
 
-    It is built twice: first without its numbers (`shapes_alone`), to compare its shapes with the header. So a folder
-    whose config.json asks for a huge model is refused at no cost.
+    It is built twice, first on the meta device (`shapes_alone`) to compare shapes with the header. A config.json that
+    describes a huge model thus raises without allocating memory.
     """
     try:
         planned = shapes_alone(build)
@@ -60,13 +60,13 @@ def build_checked(build: Callable[[], AnyModule], path: Path) -> AnyModule:
     needed = sum(tensor.nbytes for tensor in planned.state_dict().values())
     if needed > _memory():
         raise ModelFolderError(
-            f"{path}: its model takes {needed / 2**30:,.0f} GB of memory, more than this machine has: use a larger one."
+            f"{path}: its model takes {needed / 2**30:,.0f} GB of memory, more than this machine has: use another."
         )
     return build()
 
 
 class _Still(TorchFunctionMode):
-    """Leaves out random initialisation, which without numbers does nothing but import torch's compiler."""
+    """Skips random initialisation, which on the meta device only imports torch's compiler."""
 
     def __torch_function__(
         self, function: Any, types: Any, arguments: Sequence[Any] = (), named: Mapping[str, Any] | None = None
@@ -77,13 +77,13 @@ class _Still(TorchFunctionMode):
 
 
 def shapes_alone(build: Callable[[], AnyModule]) -> AnyModule:
-    """The model on torch's device "meta", which has shapes and types but no numbers: a huge one costs nothing."""
+    """The model on torch's meta device: shapes and types without data."""
     with torch.device("meta"), _Still():
         return build()
 
 
 def model_tensors(model: nn.Module) -> dict[str, Tensor]:
-    """The parameters and saved buffers of a model by name, a shared one once, under its first name."""
+    """The parameters and persistent buffers of a model by name; a tied one only under its first name."""
     seen: set[int] = set()
     tensors: dict[str, Tensor] = {}
     for name, tensor in model.state_dict(keep_vars=True).items():
@@ -103,14 +103,13 @@ def load_tensors(model: nn.Module, tensors: Mapping[str, Tensor], where: Path | 
         given = tensors[name]
         if given.is_floating_point() != tensor.is_floating_point():
             raise ModelFolderError(
-                f"{where}: the tensor {name} has numbers of the type {given.dtype}, where {tensor.dtype} is needed: "
-                f"{RESTORE}."
+                f"{where}: the tensor {name} has the type {given.dtype}, but the model needs {tensor.dtype}: {RESTORE}."
             )
         tensor.copy_(given)
 
 
 def _check_shapes(own: Mapping[str, Shape], found: Mapping[str, Shape], where: Path | str) -> None:
-    """Refuse tensors that have other names or shapes than those of a model."""
+    """Raise if the names or shapes of tensors differ from the model's."""
     remedy = f"config.json and the weights do not belong together; {RESTORE}"
     missing, unknown = own.keys() - found.keys(), found.keys() - own.keys()
     if missing or unknown:
@@ -125,19 +124,19 @@ def _check_shapes(own: Mapping[str, Shape], found: Mapping[str, Shape], where: P
 
 
 def bring_over(name: str) -> str | None:
-    """How to bring over a folder written before the model with this tensor changed; None if it never did."""
+    """How to migrate a folder from before a change of the model with this tensor; None without such a change."""
     if re.search(r"norm_(input|hidden)\.(gates|candidate)\.", name):
         return (
-            "a GRU's gates and candidate were normalised together when it was trained, and are now apart, as in "
-            "Ba et al. 2016 (model.layer_norm): train it again"
+            "it was trained when layer normalisation covered a GRU's gates and candidate together; now they are "
+            "separate, as in Ba et al. 2016 (model.layer_norm): train it again"
         )
     if re.search(r"attention\.\d+\.(channel|spatial)\.\d+\.", name):
-        return 'BAM had no least width when it was trained; write "min_hidden": 1 under "model" in its config.json'
+        return 'BAM had no minimum width when it was trained; write "min_hidden": 1 under "model" in its config.json'
     return None
 
 
 def _memory() -> int:
-    """Bytes of memory that the machine has."""
+    """The memory of the machine in bytes."""
     if "SC_PHYS_PAGES" not in getattr(os, "sysconf_names", {}):
         return 1 << 46
     return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
@@ -145,7 +144,7 @@ def _memory() -> int:
 
 @contextmanager
 def _opened(path: Path) -> Iterator[Any]:
-    """A safetensors file, its header bounded before it is parsed, its errors ours."""
+    """Open a safetensors file; its header size is checked before parsing, and its errors become ModelFolderError."""
     with open_regular(path) as plain:
         size = int.from_bytes(plain.read(8), "little")
     if size > HEADER_BYTES:
@@ -158,7 +157,7 @@ def _opened(path: Path) -> Iterator[Any]:
 
 
 def _shape(path: Path, name: str, file: Any) -> Shape:
-    """The shape of a tensor of a usual type."""
+    """The shape of a tensor; raises for an unsupported type."""
     part = file.get_slice(name)
     if part.get_dtype() not in (*FLOATS, *INTEGERS):
         raise ModelFolderError(f"{path}: the tensor {name} has the type {part.get_dtype()}: {RESTORE}.")

@@ -108,7 +108,7 @@ def test_a_bad_token_is_named_with_its_file_and_line(tmp_path: Path, token: str)
 
 
 def test_a_file_that_counts_from_0_is_not_read_as_counting_from_1() -> None:
-    with pytest.raises(DataError, match="'3-0' in a file said to count from 1"):
+    with pytest.raises(DataError, match="'3-0' in a file declared to count from 1"):
         parse_links("1-1 3-0", one_based=True)
 
 
@@ -191,7 +191,7 @@ def test_argmax_gives_one_link_per_target_word_with_mass(rows: int, columns: int
 def test_links_of_an_unknown_method_or_of_no_numbers() -> None:
     with pytest.raises(ConfigError, match="did you mean 'argmax'"):
         links(np.ones((1, 1)), "argmx")
-    with pytest.raises(DataError, match="not a number"):
+    with pytest.raises(DataError, match="contains NaN"):
         links(np.array([[np.nan]]))
 
 

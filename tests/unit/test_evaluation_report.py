@@ -90,7 +90,8 @@ def test_links_of_both_directions_are_merged():
 
 
 @pytest.mark.parametrize(
-    ("delay", "gold", "message"), [(0, False, "no gold alignments"), (None, True, "the other direction: .*attention")]
+    ("delay", "gold", "message"),
+    [(0, False, "needs gold alignments"), (None, True, "the reverse direction: .*attention")],
 )
 def test_a_model_of_the_other_direction_needs_gold_links_and_attention(delay, gold, message):
     with pytest.raises(ConfigError, match=message):
@@ -131,7 +132,7 @@ def test_the_shifted_reading_finds_attention_that_is_one_step_late(kind):
     assert report.alignment.shifted.aer == 0
     if kind == "word":
         assert report.alignment.this_step.aer > 0.5
-        assert "shifted reading fits better" in render(report)
+        assert "shifted reading is better" in render(report)
 
 
 def test_links_are_those_of_the_reference_and_not_of_the_translation():
@@ -215,7 +216,7 @@ def test_progress_is_told_to_the_end():
     seen = []
     evaluate(make_translator(), SOURCES, SOURCES, on_progress=lambda *now: seen.append(now))
     assert ("translating", 4, 4) in seen
-    assert seen[-1] == ("reading the reference", 4, 4)
+    assert seen[-1] == ("forced decoding", 4, 4)
 
 
 @pytest.mark.parametrize(

@@ -178,7 +178,7 @@ def test_what_cannot_be_a_test_set_is_refused(translator: Translator, files: tup
         translator.evaluate(["the cat"])
     with pytest.raises(ConfigError, match="mixes"):
         translator.evaluate(["a", "b"], ["a", ["b"]])  # type: ignore[list-item]
-    with pytest.raises(ConfigError, match="leave yours out"):
+    with pytest.raises(ConfigError, match="remove reference and gold"):
         translator.evaluate("toy:phrases:en-fr", ["le chat"])
     with pytest.raises(ConfigError, match="split"):
         translator.evaluate(["a"], ["b"], split="long")

@@ -68,7 +68,7 @@ def test_what_nothing_helps_is_refused_in_one_line(fresh: pytest.MonkeyPatch):
     tried = dying_unless(fresh, None)
     for _ in range(2):
         with pytest.raises(
-            ConfigError, match=r"^wish: this processor advertises .* and no smaller .* helps: do else\.$"
+            ConfigError, match=r"^wish: this processor advertises .* and smaller instruction sets fail too: do else\.$"
         ):
             processor.use("int8", "wish", "do else")
     assert tried == [{}, *LIMITS["int8"]]

@@ -139,7 +139,7 @@ def test_folders_from_before_a_change_say_how_to_bring_them_over() -> None:
     old = {
         name.replace(".gates.", "."): value for name, value in model_tensors(model).items() if ".candidate." not in name
     }
-    with pytest.raises(ModelFolderError, match=r"normalised together when it was trained.*: train it again\.$"):
+    with pytest.raises(ModelFolderError, match=r"layer normalisation covered a GRU.*: train it again\.$"):
         load_tensors(model, old, "here")
 
 

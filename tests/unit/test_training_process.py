@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from regard.errors import ConfigError
-from regard.process import this_machine, tune_process, wait_patiently
+from regard.process import limit_openmp_spinning, this_machine, tune_process
 from regard.training.interrupt import Interrupted, Interrupts
 
 
@@ -56,15 +56,15 @@ def test_with_nothing_to_save_the_first_signal_stops() -> None:
         os.kill(os.getpid(), signal.SIGINT)
 
 
-def test_threads_wait_patiently_unless_the_user_says_how(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_openmp_spinning_is_limited_unless_the_user_says_how(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("OMP_WAIT_POLICY", "GOMP_SPINCOUNT"):
         monkeypatch.delenv(name, raising=False)
-    wait_patiently()
+    limit_openmp_spinning()
     assert int(os.environ["GOMP_SPINCOUNT"]) < 300_000  # what GNU OpenMP takes by itself
     monkeypatch.setenv("GOMP_SPINCOUNT", "7")
-    wait_patiently()
+    limit_openmp_spinning()
     assert os.environ["GOMP_SPINCOUNT"] == "7"
     monkeypatch.delenv("GOMP_SPINCOUNT")
     monkeypatch.setenv("OMP_WAIT_POLICY", "active")
-    wait_patiently()
+    limit_openmp_spinning()
     assert "GOMP_SPINCOUNT" not in os.environ
