@@ -33,7 +33,7 @@ $(STAMP): pyproject.toml constraints.txt
 	touch $(STAMP)
 
 # What tests and linters need is several times as much, so that a user of Regard does not wait for it.
-tools: $(TOOLS) ## and with all that testing needs
+tools: $(TOOLS) ## create .venv with the dependencies and the test tools
 $(TOOLS): $(STAMP)
 	@echo "Installing what tests and linters need (pytest, mypy, transformers, onnxruntime, …; about 700 MB on disk): about a minute"
 	@$(PIP) -c constraints.txt -e '.[dev]'
@@ -54,12 +54,12 @@ chromium:
 	|| echo "there is no Chromium, and none can be installed here: the tests of the page are skipped"
 
 benchmark: BENCHMARK := recurrent
-benchmark: venv ## measure beside OpenNMT-py and JoeyNMT, some two hours (DATA=folder of the text)
+benchmark: venv ## compare the speed with OpenNMT-py and JoeyNMT, about two hours (DATA=folder of the text)
 	$(RUN_BENCHMARK)
 
 # Regard writes CTranslate2's model with the help of its package.
 benchmark-transformer: BENCHMARK := transformer
-benchmark-transformer: venv ## measure beside Hugging Face, OpenNMT-py and CTranslate2, half an hour
+benchmark-transformer: venv ## compare the speed with Hugging Face, OpenNMT-py and CTranslate2, half an hour
 	$(PIP) -c constraints.txt ctranslate2
 	$(RUN_BENCHMARK)
 
@@ -68,13 +68,13 @@ define RUN_BENCHMARK
 $(BIN)/python benchmarks/$(BENCHMARK).py --data $(DATA) $(if $(TORCH_INDEX),--torch-index $(TORCH_INDEX))
 endef
 
-test-slow: tools ## the tests in which every architecture must learn
+test-slow: tools ## run the slow tests: train every architecture to convergence
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 -m slow
 
-fuzz: tools ## feed 100,000 damaged files to everything that reads files, about an hour (INPUTS=count)
+fuzz: tools ## fuzz all file readers with 100,000 damaged files, about an hour (INPUTS=count)
 	REGARD_FUZZ=$(or $(INPUTS),100000) OMP_NUM_THREADS=1 $(BIN)/python -m pytest tests/fuzz
 
-lint: tools ## ruff and mypy, changing nothing
+lint: tools ## check with ruff and mypy, without changes
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy

@@ -1,4 +1,4 @@
-"""`regard align`: word links of a text and its translation, found without any model."""
+"""`regard align`: word alignment of parallel text, without a model."""
 
 import sys
 from collections.abc import Iterable
@@ -16,31 +16,31 @@ def align(
     target: Annotated[Path | None, typer.Argument(help="Their translations, line by line.", show_default=False)] = None,
     train: Annotated[
         list[Path] | None,
-        typer.Option(metavar="SOURCE [TARGET]", help="More text to learn from.", show_default=False),
+        typer.Option(metavar="SOURCE [TARGET]", help="More training text for the aligner.", show_default=False),
     ] = None,
     columns: Columns = None,
     gold: Annotated[
         Path | None,
-        typer.Option(help="Links to compare with: i-j sure, ipj possible, from 0.", show_default=False),
+        typer.Option(help="Gold alignments to compare with: i-j sure, ipj possible, from 0.", show_default=False),
     ] = None,
     output: Annotated[
         Path | None,
-        typer.Option("--output", "-o", help="Write this file, whole or not at all.", show_default=False),
+        typer.Option("--output", "-o", help="Write this file, atomically.", show_default=False),
     ] = None,
     pieces: Annotated[
-        int | None, typer.Option(min=8, help="Pieces to learn for each language.", show_default=False)
+        int | None, typer.Option(min=8, help="Vocabulary size of each language, in subwords.", show_default=False)
     ] = None,
-    threads: Annotated[int | None, typer.Option(min=1, help="Threads to compute with.", show_default=False)] = None,
+    threads: Annotated[int | None, typer.Option(min=1, help="CPU threads.", show_default=False)] = None,
 ) -> None:
-    """Print the word links of each pair, as `0-0 1-2`: source word, target word, counted from 0.
+    """Print the word alignment of each pair, as `0-0 1-2`: source word, target word, counted from 0.
 
     \b
     regard align corpus.de corpus.en > links.txt
     regard align test.de test.en --train corpus.de corpus.en --gold test.talp > links.txt
 
-    Words are what white space separates: tokenise the text first. Two hidden Markov models, one in each direction, are
-    learned from the text itself, and a link is what both believe. It is what guided attention learns from
-    (`regard train --set training.guided_attention=0.5`). Many pairs are needed: some thousands, or more by --train.
+    Words are separated by white space: tokenise the text first. Two hidden Markov models (both directions) are trained
+    on the text itself; a link needs the agreement of both. Guided attention uses the same alignments
+    (`regard train --set training.guided_attention=0.5`). It needs some thousand pairs; --train adds more.
     """
     from regard.data.text.aligner import PIECES, align_text
     from regard.data.text.corpus import Pair, read_pairs

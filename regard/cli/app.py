@@ -36,23 +36,23 @@ from regard.process import limit_openmp_spinning
 # command -> its line in `regard --help`; in the order of use
 COMMANDS = {
     "quickstart": "Train, translate, score and look, in about four minutes, with nothing to download.",
-    "train": "Train a model from a recipe, or go on with one.",
+    "train": "Train a model from a recipe, or resume a training.",
     "translate": "Translate lines from stdin or files.",
     "evaluate": "BLEU, chrF, TER, alignment error rate; accuracy of a classifier.",
     "score": "Log-probability and perplexity of given pairs.",
-    "align": "Word links of a text and its translation, without a model.",
-    "shortlist": "Let a model translate quicker by scoring likely pieces only.",
+    "align": "Word alignment of parallel text, without a model.",
+    "shortlist": "Add a lexical shortlist to a model, for faster translation.",
     "look": "Draw the attention of a sentence or an image.",
     "compare": "Train image classifiers with and without attention, and compare them.",
-    "serve": "Serve models: a page that looks inside them, and LibreTranslate's API.",
+    "serve": "Serve models over HTTP: a web page that shows attention, and LibreTranslate's API.",
     "steps": "The five steps of attention, number by number.",
     "diagram": "Draw a model, unrolled over a short sentence.",
-    "info": "What a model folder holds, or what the machine can do.",
-    "import": "Make a model folder of a Hugging Face Marian model.",
-    "export": "Write a model for Hugging Face, CTranslate2 or ONNX, or its word vectors.",
-    "settings": "The settings of recipes, with defaults, meanings and the recipes that change them.",
-    "models": "The architectures, with their papers.",
-    "recipes": "The recipes, with their papers and published scores.",
+    "info": "Describe a model folder, or the machine.",
+    "import": "Import a Hugging Face Marian model as a model folder.",
+    "export": "Export a model to Hugging Face, CTranslate2 or ONNX, or its word vectors.",
+    "settings": "List the settings of recipes, with defaults and meanings.",
+    "models": "List the architectures, with their papers.",
+    "recipes": "List the recipes, with their papers and published scores.",
 }
 # commands that share a file with another one; all others live in the file of their own name
 SHARED_FILES = {"models": "recipes"}
@@ -86,12 +86,12 @@ def _guarded(arguments: list[str]) -> int:
         print("regard: interrupted", file=sys.stderr)
         return EXIT_INTERRUPTED
     except BrokenPipeError:
-        _forget_unwritten_output()  # the reader has gone (`regard ... | head`): no error
+        _forget_unwritten_output()  # the reader closed the pipe (`regard ... | head`): no error
         return 0
     except OSError as error:
         _forget_unwritten_output()
         return _fail(_system_message(error))
-    except Exception as error:  # ours to mend, not the user's: say so, and how to report it
+    except Exception as error:  # a bug in Regard, not a mistake of the user: say so, and how to report it
         fault = f"{type(error).__name__}: {error}"
         return _fail(f"a fault in Regard, {fault}: REGARD_DEBUG=1 shows where", EXIT_FAULT)
 
@@ -118,7 +118,7 @@ def _run(arguments: list[str]) -> int:
     arguments = repeat_pair_options(arguments, PAIR_OPTIONS.get(wanted or "", ()))
     command = typer.main.get_command(build_app(wanted))
     status = 0
-    # Not command.main(): that has its own ideas about Ctrl-C and closed pipes.
+    # Not command.main(): it handles Ctrl-C and closed pipes itself.
     try:
         with command.make_context("regard", arguments) as context:
             command.invoke(context)
@@ -229,7 +229,7 @@ def _fail(message: str, status: int = EXIT_USER_ERROR) -> int:
 
 
 def _forget_unwritten_output() -> None:
-    """Let go of output that cannot be written, or Python complains about it once more when it exits."""
+    """Discard unwritten output; otherwise Python reports the error again at exit."""
     try:
         sys.stdout.flush()
     except OSError:

@@ -15,15 +15,17 @@ def compare(
     data: Annotated[str, typer.Option(metavar="DATA", help=f"The images: {DATA}.")] = "toy:two-ears",
     models: Annotated[
         str | None,
-        typer.Option(help="Which, with commas: none, se, cbam, bam, self_attention, vit.", show_default="all"),
+        typer.Option(
+            help="Networks, separated by commas: none, se, cbam, bam, self_attention, vit.", show_default="all"
+        ),
     ] = None,
-    seeds: Annotated[int, typer.Option(help="Trainings of each.", min=1)] = 3,
+    seeds: Annotated[int, typer.Option(help="Trainings per network.", min=1)] = 3,
     budget: Annotated[str, typer.Option(help="Time of each training, such as 90s, 6m or 1h.")] = "6m",
     changes: Annotated[
         list[str] | None,
-        typer.Option("--set", metavar="KEY=VALUE", help="Change a field of all recipes alike.", show_default=False),
+        typer.Option("--set", metavar="KEY=VALUE", help="Change a field in all recipes.", show_default=False),
     ] = None,
-    device: Annotated[str, typer.Option(help="Where to compute: cpu, cuda, cuda:1, …")] = "cpu",
+    device: Annotated[str, typer.Option(help="Device: cpu, cuda, cuda:1, …")] = "cpu",
     threads: Annotated[
         int | None, typer.Option(help="CPU threads (default: all cores).", min=1, show_default=False)
     ] = None,
@@ -34,8 +36,8 @@ def compare(
     regard compare runs/ears
     regard compare runs/fashion --data /usr/share/datasets/fashion-mnist --models none,bam --budget 14m
 
-    It can be stopped at any time: the same command goes on where it was. All of it takes models x seeds x budget,
-    by default 18 trainings of 6 minutes, which is less than two hours.
+    Ctrl-C stops it; the same command resumes. The total time is models x seeds x budget, by default 18 trainings of 6
+    minutes, less than two hours.
     """
     from regard.training import Interrupted
     from regard.training.comparison import compare as compare_networks
@@ -52,6 +54,6 @@ def compare(
             threads=threads,
         )
     except Interrupted as interrupted:
-        typer.echo("stopped, and saved: the same command goes on.", err=True)
+        typer.echo("stopped and saved: the same command resumes.", err=True)
         raise typer.Exit(interrupted.exit_code) from None
     typer.echo(table.text())

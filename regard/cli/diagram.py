@@ -30,7 +30,7 @@ def diagram(
         typer.Option("--set", help="Any setting: model.window=local-p.", show_default=False),
     ] = None,
 ) -> None:
-    """Draw a model, unrolled over a short sentence, as SVG: what feeds what, as its recipe says.
+    """Draw a model, unrolled over a short sentence, as SVG: the data flow of its recipe.
 
     Example: regard diagram bahdanau --source "the cat sat" --output bahdanau.svg
     """

@@ -49,9 +49,11 @@ def evaluate(
     ] = None,
     columns: Columns = None,
     gold_alignments: Annotated[
-        Path | None, typer.Option(help="Word links of source and (first) reference: i-j sure, ipj possible.")
+        Path | None, typer.Option(help="Gold word alignment of source and (first) reference: i-j sure, ipj possible.")
     ] = None,
-    one_based: Annotated[bool, typer.Option("--one-based", help="The links count words from 1, not from 0.")] = False,
+    one_based: Annotated[
+        bool, typer.Option("--one-based", help="Gold alignments count words from 1, not from 0.")
+    ] = False,
     toy: Annotated[
         str | None, typer.Option(help="An embedded corpus with gold links instead of files: phrases:en-fr.")
     ] = None,
@@ -69,40 +71,42 @@ def evaluate(
             "unseen) [test]."
         ),
     ] = None,
-    count: Annotated[int | None, typer.Option(help="With --toy: so many sentences [500].", min=1)] = None,
+    count: Annotated[int | None, typer.Option(help="With --toy: number of sentences [500].", min=1)] = None,
     hypotheses: Annotated[Path | None, typer.Option(help="Score these translations instead of translating.")] = None,
-    beam: Annotated[int | None, typer.Option(help="Hypotheses kept at each step [the recipe's].")] = None,
+    beam: Annotated[int | None, typer.Option(help="Beam size [the recipe's].")] = None,
     overrides: Annotated[
         list[str] | None, typer.Option("--set", help="A search setting, such as search.length_penalty=0.6.")
     ] = None,
     tokenize: Annotated[
-        str | None, typer.Option(help="BLEU's words: 13a, intl, char, zh, none, ja-mecab, ko-mecab or auto [13a].")
+        str | None, typer.Option(help="BLEU's tokenizer: 13a, intl, char, zh, none, ja-mecab, ko-mecab or auto [13a].")
     ] = None,
     lowercase: Annotated[
         bool, typer.Option("--lowercase", help="Ignore case in BLEU and chrF too; TER always does.")
     ] = False,
     links: Annotated[
-        str, typer.Option(help="How attention becomes word links: argmax, threshold or intersection.")
+        str, typer.Option(help="Extracting word alignments from attention: argmax, threshold or intersection.")
     ] = "argmax",
     backward: Annotated[
         Path | None,
-        typer.Option(help="A model of the other direction, whose links are merged with this one's (grow-diag-final)."),
+        typer.Option(help="A model of the reverse direction; alignments are symmetrised (grow-diag-final)."),
     ] = None,
-    perplexity: Annotated[bool, typer.Option("--perplexity/--no-perplexity", help="Of the reference.")] = True,
+    perplexity: Annotated[
+        bool, typer.Option("--perplexity/--no-perplexity", help="Compute the perplexity of the reference.")
+    ] = True,
     output_format: Annotated[OutputFormat, typer.Option("--format", help="Text, or all figures as JSON.")] = (
         OutputFormat.text
     ),
     plot: Annotated[Path | None, typer.Option(help="Draw BLEU by source length: .png, .svg or .pdf.")] = None,
     output: Annotated[Path | None, typer.Option(help="Write the translations to this file.")] = None,
     device: Annotated[str, typer.Option(help="cpu, cuda, cuda:1, mps ...")] = "cpu",
-    threads: Annotated[int | None, typer.Option(help="Threads of the CPU [torch's choice].", min=1)] = None,
+    threads: Annotated[int | None, typer.Option(help="CPU threads [torch's choice].", min=1)] = None,
 ) -> None:
-    """Say how good a model is: BLEU, chrF and TER with their signatures, BLEU by length, alignment error rate.
+    """Evaluate a model: BLEU, chrF and TER with their signatures, BLEU by length, alignment error rate.
 
-    Of a classifier: accuracy, by class. Of a captioner: BLEU and, on toy:scenes, true captions and pointing accuracy.
+    Classifiers: accuracy, by class. Captioners: BLEU and, on toy:scenes, true captions and pointing accuracy.
 
-    Word links come from attention while the model is made to say the reference, read in two ways: by the weights
-    that predicted a word, and by those of the step that reads it.
+    Word alignments come from attention under forced decoding of the reference, in two ways: from the step that predicts
+    a word, and from the step that reads it.
 
     Example: regard evaluate models/de-en --source test.de --reference test.en --gold-alignments test.talp
 

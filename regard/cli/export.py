@@ -1,4 +1,4 @@
-"""`regard export`: a model for another tool."""
+"""`regard export`: a model in the format of another tool."""
 
 from pathlib import Path
 from typing import Annotated
@@ -18,9 +18,9 @@ def export(
     out: Annotated[
         Path, typer.Option(metavar="PATH", help="The folder (word2vec: the file) to write.", show_default=False)
     ],
-    side: Annotated[str, typer.Option(help="word2vec: whose words, source or target.")] = "source",
+    side: Annotated[str, typer.Option(help="word2vec: source or target words.")] = "source",
 ) -> None:
-    """Write a model in the form of another tool.
+    """Export a model to the format of another tool.
 
     \b
     regard export models/de-en --to huggingface --out marian-de-en

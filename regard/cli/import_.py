@@ -11,19 +11,19 @@ FORMS = ("marian",)
 
 
 def import_(
-    form: Annotated[str, typer.Argument(help="What it is: marian.", show_default=False)],
+    form: Annotated[str, typer.Argument(help="Format: marian.", show_default=False)],
     folder: Annotated[Path, typer.Argument(help="The folder of the model.", show_default=False)],
     out: Annotated[Path, typer.Option(metavar="DIR", help="The model folder to write.", show_default=False)],
-    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the model that is in --out.")] = False,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the model in --out.")] = False,
 ) -> None:
-    """Make a model folder of a model that another tool has trained.
+    """Import a model of another tool as a model folder.
 
     \b
     regard import marian opus-mt-de-en --out models/opus-de-en
     regard translate models/opus-de-en < in.txt
 
     marian: a Hugging Face Marian model on disk, such as those of OPUS-MT: config.json, model.safetensors, source.spm,
-    target.spm and vocab.json. It translates, is looked into and is fine-tuned (`regard train --from`) like any other.
+    target.spm and vocab.json. All commands work with it, fine-tuning (`regard train --from`) included.
     """
     if form not in FORMS:
         raise ConfigError(f"{form}: Regard does not import that: {did_you_mean(form, FORMS)}")

@@ -1,4 +1,4 @@
-"""`regard info`: what a model folder holds, or what the machine can do."""
+"""`regard info`: a description of a model folder or of the machine."""
 
 from __future__ import annotations
 
@@ -40,9 +40,9 @@ def info(
         OutputFormat.text
     ),
 ) -> None:
-    """Say what a model folder holds: architecture, parameters, vocabularies or classes, data, scores, settings, files.
+    """Describe a model folder: architecture, parameters, vocabularies or classes, data, scores, settings, files.
 
-    Everything that the model needs is read and checked: of a damaged folder one line names the file.
+    All files of the model are read and checked: for a damaged folder, one line names the file.
 
     With --machine: processor, instruction sets as advertised and as tried in a child process, threads, float32 GEMM
     rate, versions.
@@ -62,7 +62,7 @@ def info(
 
 
 def _translation(path: Path) -> tuple[AnyRecipe, dict[str, Any]]:
-    """Everything that can be said of a folder that translates, ready for JSON."""
+    """Description of a translator's folder, ready for JSON."""
     from regard.data.text.overlap import load_fingerprint
     from regard.inference.folder import read_folder
 
@@ -85,7 +85,7 @@ def _translation(path: Path) -> tuple[AnyRecipe, dict[str, Any]]:
 
 
 def _images(path: Path) -> tuple[AnyRecipe, dict[str, Any]]:
-    """Everything that can be said of a folder that reads images."""
+    """Description of an image model's folder."""
     from regard.inference.captioner import Captioner
     from regard.inference.classifier import Classifier
     from regard.inference.load import load
@@ -111,7 +111,7 @@ def _images(path: Path) -> tuple[AnyRecipe, dict[str, Any]]:
 def _about(
     path: Path, recipe: AnyRecipe, version: str, weights: dict[str, Tensor], metrics: dict[str, Any]
 ) -> dict[str, Any]:
-    """What can be said of any folder."""
+    """Description of any model folder."""
     files = sorted(file for file in path.iterdir() if file.is_file())
     training = [file for file in (path / "training").rglob("*") if file.is_file()]
     return {
@@ -174,7 +174,7 @@ def _text(recipe: AnyRecipe, about: dict[str, Any]) -> str:
 
 
 def _unfinished(about: dict[str, Any]) -> dict[str, str]:
-    """Of a model whose training goes on, or was broken off."""
+    """Facts about an unfinished training."""
     if not about["metrics"].get("unfinished"):
         return {}
     best = about["metrics"].get("best_update", "?")
@@ -184,7 +184,7 @@ def _unfinished(about: dict[str, Any]) -> dict[str, str]:
 
 
 def _facts(about: dict[str, Any]) -> dict[str, str]:
-    """What stands at the top."""
+    """The facts at the top."""
     facts = {
         "model": about["model"],
         "that is": about["title"] or "your own class",
@@ -199,7 +199,7 @@ def _facts(about: dict[str, Any]) -> dict[str, str]:
     }
     if about["can_resume"]:
         size = _size(about["training_bytes"])
-        facts["training state"] = f"{size} more: `regard train --resume {about['path']}` goes on"
+        facts["training state"] = f"{size} more: resume with `regard train --resume {about['path']}`"
     return {name: fact for name, fact in facts.items() if fact}
 
 

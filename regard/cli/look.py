@@ -39,12 +39,12 @@ def look(
     ] = "text",
     reference: Annotated[
         list[str] | None,
-        typer.Option(
-            help="Look at this translation or caption, not the model's own; one a sentence.", show_default=False
-        ),
+        typer.Option(help="Forced decoding of this translation or caption; one per sentence.", show_default=False),
     ] = None,
-    prefix: Annotated[str | None, typer.Option(help="Let the translation begin so.", show_default=False)] = None,
-    pieces: Annotated[bool, typer.Option("--pieces", help="Show the model's pieces instead of words.")] = False,
+    prefix: Annotated[
+        str | None, typer.Option(help="Target prefix: the translation begins with it.", show_default=False)
+    ] = None,
+    pieces: Annotated[bool, typer.Option("--pieces", help="Show subwords instead of words.")] = False,
     specials: Annotated[
         bool | None,
         typer.Option(
@@ -63,11 +63,15 @@ def look(
     ] = False,
     over_time: Annotated[
         bool,
-        typer.Option("--over-time", help="Show how it came about, for a sentence of `regard train --watch-sentence`."),
+        typer.Option(
+            "--over-time", help="Show attention during training, for a sentence of `regard train --watch-sentence`."
+        ),
     ] = False,
-    beam: Annotated[int | None, typer.Option(help="Hypotheses kept; 1 is greedy.", show_default=False)] = None,
-    candidates: Annotated[int, typer.Option(min=1, help="JSON, HTML: likeliest pieces of each step.")] = 5,
-    tree: Annotated[bool, typer.Option("--tree", help="JSON: add what the beam kept and dropped.")] = False,
+    beam: Annotated[int | None, typer.Option(help="Beam size; 1 is greedy search.", show_default=False)] = None,
+    candidates: Annotated[int, typer.Option(min=1, help="JSON, HTML: most probable pieces of each step.")] = 5,
+    tree: Annotated[
+        bool, typer.Option("--tree", help="JSON: add the beam search tree, with pruned hypotheses.")
+    ] = False,
     steps: Annotated[int | None, typer.Option(min=1, help="GIF: only the first steps.", show_default=False)] = None,
     size: Annotated[int, typer.Option(min=300, max=2000, help="GIF: its width in pixels.")] = 900,
     speed: Annotated[float, typer.Option(min=0.1, max=10, help="GIF: 2 is twice as fast.")] = 1.0,
@@ -76,7 +80,7 @@ def look(
         Path | None,
         typer.Option(help="A font file with the glyphs of your languages.", show_default=False),
     ] = None,
-    fit: Annotated[bool, typer.Option("--fit", help="Stretch and recolour the image to a classifier's input.")] = False,
+    fit: Annotated[bool, typer.Option("--fit", help="Resize and convert the image to a classifier's input.")] = False,
     device: Annotated[str, typer.Option(help="cpu, cuda, mps.")] = "cpu",
 ) -> None:
     """Draw the attention of a sentence while it is translated, or of an image while it is captioned or classified.
@@ -128,7 +132,7 @@ def look(
 
 
 def _check(given: list[str], references: list[str], prefix: str | None, output: Path | None, over_time: bool) -> None:
-    """Refuse what cannot be meant, before the model is read."""
+    """Refuse invalid options before loading the model."""
     if not given and not over_time:
         raise ConfigError("no sentence was given: write it in quotation marks.")
     if any(not sentence.strip() for sentence in given):

@@ -1,4 +1,4 @@
-"""`regard look` for models that read images: a captioner word by word, a classifier module by module."""
+"""`regard look` for image models: a captioner word by word, a classifier module by module."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ SHARED = ("model", "sentences", "output", "form", "device")
 CAPTIONER = (*SHARED, "reference", "prefix", "beam", "candidates", "font", "title")
 CLASSIFIER = (*SHARED, "fit")
 FORMATS = ("png", "svg", "pdf", "gif", "html", "json")
-LIKELIEST = 5  # classes that are printed
+LIKELIEST = 5  # printed classes
 
 
 def look_image(context: typer.Context, folder: Path, images: list[str], output: Path | None, form: str) -> None:
@@ -49,7 +49,7 @@ def look_image(context: typer.Context, folder: Path, images: list[str], output: 
 def look_caption(
     captioner: Captioner, image: Path, output: Path | None, form: str, reference: str | None, context: typer.Context
 ) -> None:
-    """Caption an image; print where each word looked, or draw it."""
+    """Caption an image; print or draw the attention of each word."""
     from regard.look.views.caption import maps_text
     from regard.look.views.pictures import check_picture_path
 
@@ -91,7 +91,7 @@ def _draw(look: Look, output: Path, font: Path | None, title: str | None) -> Non
 
 
 def look_classification(classifier: Classifier, image: Path, output: Path | None, form: str, *, fit: bool) -> None:
-    """Classify an image; print what the last attention module did, or draw all of them."""
+    """Classify an image; print the last attention module's maps, or draw all of them."""
     from regard.look.views.image_maps import FORMATS as DRAWN
     from regard.look.views.image_maps import save_look, text_maps
     from regard.look.views.pictures import check_picture_path

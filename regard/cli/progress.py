@@ -1,4 +1,4 @@
-"""The bar on stderr that commands show while they work."""
+"""The progress bar of commands, on stderr."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from contextlib import contextmanager
 from datetime import timedelta
 
 Show = Callable[[str, int, int | None], None]
-"""Takes the stage, how much of it is done, and how much it is in all, or None if nobody knows."""
+"""Called with the stage, the finished count, and the total, None if unknown."""
 
 
 @contextmanager
 def bar_on_stderr(*, wanted: bool = True) -> Iterator[Show]:
-    """A bar for each stage with the time left, gone when all is done; nothing if stderr is no terminal."""
+    """A bar with the time left for each stage, removed at the end; nothing if stderr is not a terminal."""
     if not wanted or not sys.stderr.isatty():
         yield lambda stage, done, total: None
         return
@@ -41,7 +41,7 @@ def bar_on_stderr(*, wanted: bool = True) -> Iterator[Show]:
 
 
 def time_left(done: int, total: int | None, elapsed: float) -> str:
-    """By the mean pace of the whole stage: results come in bursts, and the pace of a burst says nothing."""
+    """Time left, from the mean speed of the whole stage: results come in bursts."""
     if not total or not done:
         return ""
     return f"{timedelta(seconds=round(elapsed * (total - done) / done))} left"

@@ -1,4 +1,4 @@
-"""`regard models` and `regard recipes`: what there is, with the papers and their published scores."""
+"""`regard models` and `regard recipes`: lists with papers and published scores."""
 
 import textwrap
 from collections.abc import Mapping

@@ -1,4 +1,4 @@
-"""`regard score`: what a model thinks of translations that are given."""
+"""`regard score`: log-probability and perplexity of given translations."""
 
 import json
 from pathlib import Path
@@ -15,13 +15,13 @@ def score(
     target: Annotated[Path | None, typer.Option(help="Their translations, line by line.", show_default=False)] = None,
     columns: Columns = None,
     form: Annotated[
-        Literal["text", "json"], typer.Option("--format", help="Columns, or a JSON object on each line.")
+        Literal["text", "json"], typer.Option("--format", help="Columns, or one JSON object per line.")
     ] = "text",
     batch_tokens: Annotated[
-        int | None, typer.Option(min=1, help="Tokens scored together, padding included.", show_default=False)
+        int | None, typer.Option(min=1, help="Tokens in a batch, padding included.", show_default=False)
     ] = None,
-    device: Annotated[str, typer.Option(help="Where to compute: cpu, cuda, mps.")] = "cpu",
-    threads: Annotated[int | None, typer.Option(min=1, help="Threads to compute with.", show_default=False)] = None,
+    device: Annotated[str, typer.Option(help="Device: cpu, cuda, mps.")] = "cpu",
+    threads: Annotated[int | None, typer.Option(min=1, help="CPU threads.", show_default=False)] = None,
 ) -> None:
     """Print the log-probability, tokens and perplexity of each given pair, and of all of them at the end.
 

@@ -1,4 +1,4 @@
-"""`regard settings`: what a recipe can say, and what `--set` can change."""
+"""`regard settings`: the settings of recipes, which `--set` changes."""
 
 import json
 import textwrap

@@ -1,4 +1,4 @@
-"""`regard shortlist`: teach a model folder which pieces are likely for a sentence, so that it translates quicker."""
+"""`regard shortlist`: add a lexical shortlist to a model folder, for faster translation."""
 
 from pathlib import Path
 from typing import Annotated
@@ -24,18 +24,18 @@ def shortlist(
         int | None, typer.Option(min=1, help="Translations kept for each source piece.", show_default=False)
     ] = None,
     common: Annotated[
-        int | None, typer.Option(min=0, help="Frequent target pieces that are always scored.", show_default=False)
+        int | None, typer.Option(min=0, help="Frequent target pieces in every shortlist.", show_default=False)
     ] = None,
 ) -> None:
-    """Write MODEL/shortlist.safetensors: for each source piece the target pieces that are likely with it.
+    """Write a lexical shortlist, MODEL/shortlist.safetensors: the probable target pieces of each source piece.
 
     \b
     regard shortlist models/de-en
     regard translate models/de-en --shortlist < in.txt
 
-    The likely pieces are found by IBM model 1 on the training text. `--shortlist` then computes the output layer for
-    them alone, which is quicker where that layer is much of the work: with a beam, with a large vocabulary. Scores are
-    those among these pieces. Longer lists cost speed and lose less.
+    IBM model 1 on the training text finds the probable pieces. `--shortlist` then computes the output layer for these
+    alone, which is faster where that layer dominates: in beam search, with a large vocabulary. Scores are over
+    the shortlist alone. A longer shortlist is slower and changes fewer translations.
     """
     from regard.data.text.sources import Given
     from regard.decoding.shortlist import COMMON, LIKELY
@@ -49,7 +49,7 @@ def shortlist(
     if train is not None:
         text = (train[0], train[1]) if len(train) > 1 else with_columns(train[0], parse_columns(columns))
 
-    typer.echo("finding the likely pieces: up to a minute or two for a large text", err=True)
+    typer.echo("estimating translation probabilities: up to two minutes for a large text", err=True)
     made = shortlist_folder(
         model, text, likely=LIKELY if likely is None else likely, common=COMMON if common is None else common
     )

@@ -55,7 +55,7 @@ def steps(
     wq: Annotated[str | None, typer.Option(help="With --self: Q = X Wq.")] = None,
     wk: Annotated[str | None, typer.Option(help="With --self: K = X Wk.")] = None,
     wv: Annotated[str | None, typer.Option(help="With --self: V = X Wv.")] = None,
-    causal: Annotated[bool, typer.Option("--causal", help="With --self: no row looks at a later one.")] = False,
+    causal: Annotated[bool, typer.Option("--causal", help="With --self: causal mask.")] = False,
     output_format: Annotated[OutputFormat, typer.Option("--format", help="Text, or all numbers as JSON.")] = (
         OutputFormat.text
     ),

@@ -1,4 +1,4 @@
-"""Standard streams: what to do where the caller has closed one, and warnings as single lines on stderr."""
+"""Standard streams: replacements for closed ones, and warnings as single lines on stderr."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ _closed: list[str] = []
 
 
 def open_closed_streams() -> None:
-    """Give closed streams back their numbers, or the next file that is opened would take them.
+    """Reopen closed streams on their file descriptors, which the next opened file would take.
 
-    Python has None for them. stdin and stdout get the null device the wrong way round, so that reading and writing
-    fail as they should; what would go to stderr is lost.
+    Python sets them to None. stdin and stdout get the null device in the wrong mode, so that reading and writing fail;
+    output to stderr is lost.
     """
     for name, (number, mode, flags) in _STREAMS.items():
         if getattr(sys, name) is not None:
@@ -38,14 +38,14 @@ def closed_streams() -> list[str]:
 
 
 def check_open(name: str, remedy: str) -> None:
-    """Refuse to work for a stream that is closed."""
+    """Refuse a closed stream."""
     if name in _closed:
         raise DataError(f"{name} is closed: {remedy}.")
 
 
 @contextmanager
 def plain_warnings() -> Iterator[None]:
-    """Our own warnings as one line, `regard: warning: …`."""
+    """Format warnings as one line, `regard: warning: …`."""
     before = warnings.showwarning
 
     def show(

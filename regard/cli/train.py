@@ -64,10 +64,10 @@ def train(
     ] = None,
     epochs: Annotated[
         float | None,
-        typer.Option(help=help_of("epochs", "End after so many passes over the data."), show_default=False),
+        typer.Option(help=help_of("epochs", "End after this many epochs."), show_default=False),
     ] = None,
     updates: Annotated[
-        int | None, typer.Option(help=help_of("updates", "End after so many updates."), show_default=False)
+        int | None, typer.Option(help=help_of("updates", "End after this many updates."), show_default=False)
     ] = None,
     lr: Annotated[
         float | None, typer.Option("--lr", help=help_of("lr", "The peak learning rate."), show_default=False)
@@ -76,34 +76,30 @@ def train(
         int | None,
         typer.Option(help=help_of("batch_tokens", "Target tokens in a batch, with padding."), show_default=False),
     ] = None,
-    dropout: Annotated[
-        float | None, typer.Option(help=help_of("dropout", "Share of units dropped."), show_default=False)
-    ] = None,
+    dropout: Annotated[float | None, typer.Option(help=help_of("dropout", "Dropout rate."), show_default=False)] = None,
     vocabulary: Annotated[
-        int | None, typer.Option(help=help_of("vocabulary", "Subwords to learn."), show_default=False)
+        int | None, typer.Option(help=help_of("vocabulary", "Vocabulary size, in subwords."), show_default=False)
     ] = None,
-    seed: Annotated[
-        int | None, typer.Option(help=help_of("seed", "The seed of all random choices."), show_default=False)
-    ] = None,
+    seed: Annotated[int | None, typer.Option(help=help_of("seed", "Random seed."), show_default=False)] = None,
     resume: Annotated[
         Path | None,
-        typer.Option(metavar="DIR", help="Go on with the training in this folder.", show_default=False),
+        typer.Option(metavar="DIR", help="Resume the training in this folder.", show_default=False),
     ] = None,
     start_from: Annotated[
         Path | None,
         typer.Option(
             "--from",
             metavar="MODEL",
-            help="Fine-tune this model: start from its pieces and weights.",
+            help="Fine-tune this model: start from its tokenizer and weights.",
             show_default=False,
         ),
     ] = None,
     dry_run: Annotated[
         bool,
-        typer.Option("--dry-run", help="Only tell what would be skipped, and the memory and time it takes."),
+        typer.Option("--dry-run", help="Only report skipped pairs, memory and time; write nothing."),
     ] = False,
-    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the model that is in --out.")] = False,
-    device: Annotated[str, typer.Option(help="Where to compute: cpu, cuda, cuda:1, …")] = "cpu",
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the model in --out.")] = False,
+    device: Annotated[str, typer.Option(help="Device: cpu, cuda, cuda:1, …")] = "cpu",
     threads: Annotated[
         int | None, typer.Option(help="CPU threads (default: all cores).", min=1, show_default=False)
     ] = None,
@@ -115,13 +111,13 @@ def train(
         typer.Option(
             "--watch-sentence",
             metavar="TEXT",
-            help="Keep the attention of this sentence, or `sentence ||| reference`, at each validation, for "
+            help="Record the attention of this sentence, or `sentence ||| reference`, at each validation, for "
             "`regard look --over-time`; may be repeated.",
             show_default=False,
         ),
     ] = None,
 ) -> None:
-    """Train a model from a recipe, or resume a training. The recipe decides what is learned.
+    """Train a model from a recipe, or resume a training. The recipe decides the task.
 
     \b
     regard train bahdanau --train corpus.de corpus.en --valid dev.de dev.en --out models/de-en
@@ -136,8 +132,8 @@ def train(
 
     --from, --dry-run and --watch-sentence are for translation models.
 
-    Ctrl-C saves and stops; --resume goes on exactly where it was, to the end that was set, or to the one you name. The
-    best model so far is in the folder from the first validation on.
+    Ctrl-C saves a checkpoint and stops; --resume continues from it bit for bit, to the end that was set or a new one.
+    The best model so far is in the folder from the first validation on.
     """
     chosen = parse_columns(columns)
     train_data, valid_data = _data("--train", train or [], chosen), _data("--valid", valid or [], chosen)
@@ -205,7 +201,7 @@ def _only_resume(
     start_from: Path | None,
     flags: bool,
 ) -> None:
-    """With --resume, recipe, data and folder are known already."""
+    """Refuse recipe, data and folder with --resume: the training has them."""
     if recipe or train or valid or out or start_from or flags:
         raise ConfigError(
             "--resume knows its recipe, data and folder: give only settings (--set, --updates, …), --device and "

@@ -28,55 +28,51 @@ def translate(
     ] = None,
     output_file: Annotated[
         Path | None,
-        typer.Option("--output", "-o", help="Write this file, whole or not at all.", show_default=False),
+        typer.Option("--output", "-o", help="Write this file, atomically.", show_default=False),
     ] = None,
     form: Annotated[
-        Literal["text", "json"], typer.Option("--format", help="Lines of text, or a JSON object on each line.")
+        Literal["text", "json"], typer.Option("--format", help="Plain text, or one JSON object per line.")
     ] = "text",
     scores: Annotated[bool, typer.Option("--scores", help="Add the score of each translation.")] = False,
-    alignments: Annotated[bool, typer.Option("--alignments", help="Add word links: source-target, from 0.")] = False,
-    beam: Annotated[
-        int | None, typer.Option(help="Hypotheses kept at each step; 1 is greedy.", show_default=False)
-    ] = None,
-    n_best: Annotated[int | None, typer.Option(help="Translations of each line.", show_default=False)] = None,
-    sample: Annotated[bool, typer.Option("--sample", help="Draw the words at random.")] = False,
+    alignments: Annotated[
+        bool, typer.Option("--alignments", help="Add word alignments: source-target, from 0.")
+    ] = False,
+    beam: Annotated[int | None, typer.Option(help="Beam size; 1 is greedy search.", show_default=False)] = None,
+    n_best: Annotated[int | None, typer.Option(help="Translations per line (n-best list).", show_default=False)] = None,
+    sample: Annotated[bool, typer.Option("--sample", help="Sample instead of beam search.")] = False,
     temperature: Annotated[
-        float | None, typer.Option(help="Sampling: below 1 is bolder, above 1 wilder.", show_default=False)
+        float | None, typer.Option(help="Sampling temperature: below 1 sharpens the distribution.", show_default=False)
     ] = None,
-    top_k: Annotated[int | None, typer.Option(help="Sampling: among the k likeliest.", show_default=False)] = None,
+    top_k: Annotated[
+        int | None, typer.Option(help="Sampling: only the k most probable pieces.", show_default=False)
+    ] = None,
     top_p: Annotated[
         float | None,
-        typer.Option(help="Sampling: among the likeliest that together have p.", show_default=False),
+        typer.Option(help="Nucleus sampling: probability mass p.", show_default=False),
     ] = None,
-    seed: Annotated[
-        int | None, typer.Option(help="Sampling: the same seed, the same draws.", show_default=False)
-    ] = None,
+    seed: Annotated[int | None, typer.Option(help="Sampling: random seed.", show_default=False)] = None,
     prefix: Annotated[
-        Path | None, typer.Option(help="A file with the beginning of each translation.", show_default=False)
+        Path | None, typer.Option(help="File with a target prefix for each line.", show_default=False)
     ] = None,
     shortlist: Annotated[
-        bool, typer.Option("--shortlist", help="Score likely pieces only (see `regard shortlist`).")
+        bool, typer.Option("--shortlist", help="Use the lexical shortlist (see `regard shortlist`).")
     ] = False,
-    int8: Annotated[
-        bool, typer.Option("--int8", help="Multiply in integers of eight bits: quicker, a little less exact.")
-    ] = False,
+    int8: Annotated[bool, typer.Option("--int8", help="int8 quantisation: faster, slightly less exact.")] = False,
     engine: Annotated[
         Literal["torch", "ctranslate2"] | None,
         typer.Option(help="Decoding backend; for a Transformer ctranslate2 is faster.", show_default=False),
     ] = None,
-    batch_tokens: Annotated[
-        int | None, typer.Option(help="Source tokens translated together.", show_default=False)
-    ] = None,
+    batch_tokens: Annotated[int | None, typer.Option(help="Source tokens in a batch.", show_default=False)] = None,
     window: Annotated[
         int | None,
         typer.Option(min=1, help="Lines read ahead (1024; at a terminal 1).", show_default=False),
     ] = None,
     overrides: Annotated[
         list[str] | None,
-        typer.Option("--set", help="Any search setting: search.length_penalty=0.6", show_default=False),
+        typer.Option("--set", help="Override a search setting: search.length_penalty=0.6", show_default=False),
     ] = None,
-    device: Annotated[str, typer.Option(help="Where to compute: cpu, cuda, mps.")] = "cpu",
-    threads: Annotated[int | None, typer.Option(min=1, help="Threads to compute with.", show_default=False)] = None,
+    device: Annotated[str, typer.Option(help="Device: cpu, cuda, mps.")] = "cpu",
+    threads: Annotated[int | None, typer.Option(min=1, help="CPU threads.", show_default=False)] = None,
 ) -> None:
     """Translate lines from stdin or a file, as a filter: as many lines out as in, in order.
 
