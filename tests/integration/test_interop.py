@@ -194,7 +194,7 @@ def test_what_cannot_go_out_is_one_line(
         (tmp_path / "recurrent", "onnx", tmp_path / "x", "onnx supports Transformers only"),
         (translators["pre"][0], "huggingface", tmp_path / "x", "export it to ctranslate2 or onnx"),
         (paper, "onxx", tmp_path / "x", "did you mean 'onnx'"),
-        (paper, "huggingface", tmp_path / "recurrent", "is there already"),
+        (paper, "huggingface", tmp_path / "recurrent", "already exists"),
         (tmp_path / "nowhere", "onnx", tmp_path / "x", "there is no such model folder"),
     ]
     before = sorted(path.name for path in tmp_path.iterdir())
