@@ -49,7 +49,7 @@ def run(folder: Path, *words: str, text: str | None = None, status: int = 0) -> 
 
 
 def begin(folder: Path, *words: str) -> subprocess.Popen[str]:
-    return subprocess.Popen([*REGARD, *words], cwd=folder, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+    return subprocess.Popen([*REGARD, *words], cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
 
 def update_of(folder: Path) -> int:
