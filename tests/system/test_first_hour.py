@@ -112,7 +112,7 @@ def test_the_first_hour(hour: Path) -> None:
     try:
         address = listening_address(serving)
         client = LibreTranslateAPI(address)
-        assert client.languages()[0]["targets"] == ["fr"]
+        assert "fr" in client.languages()[0]["targets"]
         plain = run(hour, "translate", "model", text=f"{SENTENCE}\n").splitlines()[0]
         assert client.translate(SENTENCE, "en", "fr") == plain
     finally:
