@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -17,7 +17,7 @@ from regard.data.text.sources import Tokenizers, spread
 from regard.decoding import search
 from regard.errors import TrainingError
 from regard.evaluation.scores import corpus_scores, perplexity
-from regard.models.contract import Model
+from regard.models.contract import Batch, Model
 from regard.training.loss import likelihood
 
 SENTENCES_TOGETHER = 128
@@ -53,6 +53,20 @@ class Validation:
         if self.bleu is not None:
             values |= {"bleu": self.bleu, "bleu_signature": self.signature}
         return values
+
+
+@torch.inference_mode()
+def mean_loss(model: Model, batches: Iterable[Batch], between: Callable[[], None]) -> tuple[float, int]:
+    """Loss per token over all batches, without smoothing, and the number of tokens."""
+    total, tokens = 0.0, 0
+    for batch in batches:
+        between()
+        loss = likelihood(model, model(batch), batch)
+        total += loss.negative_log_likelihood
+        tokens += loss.tokens
+    if not math.isfinite(total):
+        raise TrainingError("the validation loss is not finite: lower training.learning_rate or training.clip_norm.")
+    return total / tokens, tokens
 
 
 def validation_tokens(corpus: EncodedCorpus, bleu: bool) -> float:
@@ -95,7 +109,8 @@ class Validator:
         training = model.training
         model.eval()
         try:
-            loss, tokens = self._loss(model, between)
+            batches = (self.plan.batch(indices).to(self.device) for indices in self.batches)
+            loss, tokens = mean_loss(model, batches, between)
             hypotheses = self.translate(model, between)
         finally:
             model.train(training)
@@ -109,21 +124,6 @@ class Validator:
         bleu = corpus_scores(hypotheses, references, metrics=("bleu",), tokenize="auto")["bleu"]
         # Rounded, so that two perfect scores are equal.
         return Validation(loss, tokens, round(bleu.value, 6), bleu.signature, self.select_by, samples)
-
-    @torch.inference_mode()
-    def _loss(self, model: Model, between: Callable[[], None]) -> tuple[float, int]:
-        total, tokens = 0.0, 0
-        for indices in self.batches:
-            between()
-            batch = self.plan.batch(indices).to(self.device)
-            loss = likelihood(model, model(batch), batch)
-            total += loss.negative_log_likelihood
-            tokens += loss.tokens
-        if not math.isfinite(total):
-            raise TrainingError(
-                "the validation loss is not finite: lower training.learning_rate or training.clip_norm."
-            )
-        return total / tokens, tokens
 
     def translate(self, model: Model, between: Callable[[], None]) -> list[str]:
         """Greedy translations of the validation sources, in their order."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -20,7 +19,7 @@ from regard.data.images.captions import CaptionCorpus, Captioned, is_scenes, ope
 from regard.data.text.sources import FilePath, choose_tokenizer, spread
 from regard.data.text.tokenizer import Tokenizer
 from regard.decoding import search
-from regard.errors import ConfigError, TrainingError
+from regard.errors import ConfigError
 from regard.evaluation.scores import corpus_scores
 from regard.inference.captioner import Captioner
 from regard.models.contract import Model
@@ -29,11 +28,10 @@ from regard.storage.files import write_bytes
 from regard.storage.folder import JOINT
 from regard.storage.run import read_run, write_run
 from regard.training.loop import Run, seed_of
-from regard.training.loss import likelihood
 from regard.training.progress import Reporter
 from regard.training.start import count_parameters
 from regard.training.task import PreparedTask, Task
-from regard.training.validation import SAMPLES, Validation
+from regard.training.validation import SAMPLES, Validation, mean_loss
 
 
 @dataclass(frozen=True)
@@ -171,7 +169,8 @@ class CaptionValidator:
         training = model.training
         model.eval()
         try:
-            loss, tokens = self._loss(model, between)
+            batches = (self.plan.batch(item).to(self.device) for item in self.items)
+            loss, tokens = mean_loss(model, batches, between)
             if not self.references:
                 return Validation(loss, tokens, select_by="loss")
             captions = self._captions(model, between)
@@ -183,21 +182,6 @@ class CaptionValidator:
             for reference, caption in spread(list(zip(self.references[0], captions, strict=True)), SAMPLES)
         )
         return Validation(loss, tokens, round(bleu.value, 6), bleu.signature, self.settings.select_by, samples)
-
-    @torch.inference_mode()
-    def _loss(self, model: Model, between: Callable[[], None]) -> tuple[float, int]:
-        total, tokens = 0.0, 0
-        for item in self.items:
-            between()
-            batch = self.plan.batch(item).to(self.device)
-            loss = likelihood(model, model(batch), batch)
-            total += loss.negative_log_likelihood
-            tokens += loss.tokens
-        if not math.isfinite(total):
-            raise TrainingError(
-                "the validation loss is not finite: lower training.learning_rate or training.clip_norm."
-            )
-        return total / tokens, tokens
 
     def _captions(self, model: Model, between: Callable[[], None]) -> list[str]:
         texts: list[str] = []

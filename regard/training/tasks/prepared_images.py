@@ -47,7 +47,7 @@ def prepare(recipe: ClassifierRecipe, data: Images, valid: Images | None) -> Pre
     if (held.shape, held.classes) != (train.shape, train.classes):
         raise DataError(
             f"the validation images are {describe(held.shape)} of {len(held.classes)} classes, the others "
-            f"{describe(train.shape)} of {len(train.classes)}: make them alike."
+            f"{describe(train.shape)} of {len(train.classes)}: use images of one size and the same classes."
         )
     told = {"train": {"data": _name(data), "images": len(train)}, "valid": {"data": _name(valid), "images": len(held)}}
     if valid is None:
