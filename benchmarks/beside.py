@@ -29,7 +29,7 @@ if not __package__:
 
 from benchmarks.process import RunError, environment
 
-SETTLED = 5  # stretches of the log before those that count
+SETTLED = 5  # log intervals to discard as warm-up
 PATIENCE = 300  # seconds in which a training must begin, or make an update
 TARGET = 0.5  # of the quiet speed
 CONDITIONS = ("quiet", "beside")

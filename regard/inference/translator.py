@@ -279,7 +279,7 @@ class Translator:
         """Translate a test set and score it, with the options and the report of `regard evaluate`.
 
         `source` and `reference` are lists of sentences or names of files; several references are a list of lists.
-        Instead, one TSV file, or "toy:phrases:en-fr:500": so many sentences of a `split` (test), with gold links.
+        Instead, one TSV file, or "toy:phrases:en-fr:500": 500 sentences of a `split` (test), with gold links.
         """
         test = given_test_set(source, reference, gold_alignments, split)
         return evaluate(

@@ -41,7 +41,7 @@ class Pair:
 
 @dataclass(frozen=True)
 class TabbedFile:
-    """A file with tabs between its columns, two of which are source and target; columns count from 1."""
+    """A TSV file and the numbers of its source and target columns, counted from 1."""
 
     path: Path
     columns: tuple[int, int] = (1, 2)

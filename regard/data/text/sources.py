@@ -122,7 +122,7 @@ class Tokenizers:
 
 
 def train_tokenizers(text: Text, recipe: Recipe) -> Tokenizers:
-    """Train the tokenizers of both languages, or read those that the recipe names."""
+    """Train the tokenizers of both languages, or read the tokenizer files named in the recipe."""
     settings = recipe.text
     if settings.joint:
         both = chain.from_iterable((pair.source, pair.target) for pair in text.pairs())
