@@ -8,6 +8,7 @@ from typing import Annotated, Literal
 from pydantic import Field, model_validator
 
 from regard.config.base import Architecture
+from regard.config.vocabulary import BOS, PAD
 
 ScoreName = Literal["dot", "scaled_dot", "general", "additive", "concat", "location", "cosine"]
 WindowName = Literal["global", "local-m", "local-p"]
@@ -204,6 +205,11 @@ class TransformerSettings(ModelSettings):
     alignment_head: int | None = Field(
         None, ge=0, description="head of that layer, from 0 (default: the mean of all its heads)"
     )
+
+    @property
+    def start_id(self) -> int:
+        """The id of the first decoder input."""
+        return PAD if self.start_token == "pad" else BOS
 
     @property
     def embedding_size(self) -> int:

@@ -19,7 +19,7 @@ from regard.data.text.sentencepiece import SentencePieceTokenizer
 from regard.data.text.tokenizer import Tokenizer
 from regard.errors import ModelFolderError
 from regard.interop.marian_names import DECODER_WORDS, ENCODER_WORDS, OUTPUT, OUTPUT_BIAS, SHARED, layer_names
-from regard.interop.outgoing import Outgoing, pieces, read_transformer, start_id, with_positions_in_halves
+from regard.interop.outgoing import Outgoing, pieces, read_transformer, with_positions_in_halves
 from regard.storage.files import new_folder, write_bytes, write_json, write_tensors
 from regard.storage.folder import CARD, CONFIG, WEIGHTS
 
@@ -90,7 +90,7 @@ def _config(model: Outgoing) -> dict[str, Any]:
         "bos_token_id": BOS,
         "eos_token_id": EOS,
         "forced_eos_token_id": None,
-        "decoder_start_token_id": start_id(model.settings),
+        "decoder_start_token_id": model.settings.start_id,
     }
 
 
@@ -102,7 +102,7 @@ def _generation(model: Outgoing) -> dict[str, Any]:
         "pad_token_id": PAD,
         "bos_token_id": BOS,
         "eos_token_id": EOS,
-        "decoder_start_token_id": start_id(model.settings),
+        "decoder_start_token_id": model.settings.start_id,
     }
 
 

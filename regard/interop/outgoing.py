@@ -10,7 +10,6 @@ import torch
 from torch import Tensor
 
 from regard.config.models import TransformerSettings
-from regard.config.vocabulary import BOS, PAD
 from regard.data.text.tokenizer import Tokenizer
 from regard.errors import ModelFolderError
 from regard.inference.folder import Folder, read_folder
@@ -60,11 +59,6 @@ def read_transformer(path: Path, target_format: str) -> Outgoing:
             "--to word2vec, or train a Transformer."
         )
     return Outgoing(folder, weights)
-
-
-def start_id(settings: TransformerSettings) -> int:
-    """The id of the first decoder input."""
-    return PAD if settings.start_token == "pad" else BOS
 
 
 def pieces(tokenizer: Tokenizer) -> list[str]:

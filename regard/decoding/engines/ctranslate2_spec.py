@@ -56,7 +56,7 @@ def transformer_spec(weights: TransformerWeights, source: Tokenizer, target: Tok
     spec.decoder.projection.weight, spec.decoder.projection.bias = _array(weight), _array(bias)
     spec.register_source_vocabulary([source.piece(number) for number in range(source.size)])
     spec.register_target_vocabulary([target.piece(number) for number in range(target.size)])
-    spec.config.decoder_start_token = SPECIAL_PIECES[PAD if settings.start_token == "pad" else BOS]
+    spec.config.decoder_start_token = SPECIAL_PIECES[settings.start_id]
     spec.config.layer_norm_epsilon = 1e-5
     spec.validate()
     return spec
