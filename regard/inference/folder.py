@@ -12,7 +12,7 @@ import numpy as np
 from torch import Tensor
 
 from regard.config.settings import Recipe
-from regard.data.text.overlap import Fingerprint
+from regard.data.text.hashes import Fingerprint
 from regard.data.text.tokenizer import Tokenizer
 from regard.errors import ModelFolderError, RegardError
 from regard.models import build_model

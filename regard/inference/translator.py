@@ -10,8 +10,8 @@ from typing import Any, overload
 import torch
 
 from regard.config.settings import Recipe, SearchSettings
-from regard.data.text.corpus import Pair
 from regard.data.text.overlap import load_fingerprint
+from regard.data.text.parallel import Pair
 from regard.data.text.tokenizer import Tokenizer
 from regard.decoding.engines.choice import Engines
 from regard.decoding.engines.engine import Extras

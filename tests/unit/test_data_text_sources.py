@@ -4,10 +4,16 @@ from pathlib import Path
 
 import pytest
 
-from regard.data.text.corpus import Pair
-from regard.data.text.sources import load_pairs, open_text, overlap_warning, read_valid, save_pairs, spread
-from regard.data.text.sources import training_fingerprint as hashes_of
+from regard.data.text.hashes import Fingerprint
+from regard.data.text.parallel import Pair
+from regard.data.text.sources import load_pairs, open_text, overlap_warning, read_valid, save_pairs, scan_text, spread
+from regard.data.text.texts import Text
+from regard.data.text.workers import Workers
 from regard.errors import DataError
+
+
+def hashes_of(text: Text) -> Fingerprint:
+    return scan_text(text, Workers(0), duplicates=False).hashes
 
 
 def test_texts_can_be_read_again_and_again(tmp_path: Path) -> None:
