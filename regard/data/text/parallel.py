@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, closing
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -118,30 +119,25 @@ def files_of(source: Path | str | TabbedFile, target: Path | str | None = None) 
 def read_blocks(files: Files, after: Place | None = None) -> Iterator[Block]:
     """The blocks of the files, from a place on; where they end depends on the text alone."""
     start = after or Place(0, (0,) * len(files.paths))
-    streams = [WholeLines(path, start.pairs, offset) for path, offset in zip(files.paths, start.offsets, strict=True)]
-    try:
-        while True:
-            ready = [stream.ready(LINES, BYTES) for stream in streams]
-            count = min(ready)
-            if not count:
-                break
+    with ExitStack() as opened:
+        streams = [
+            opened.enter_context(closing(WholeLines(path, start.pairs, offset)))
+            for path, offset in zip(files.paths, start.offsets, strict=True)
+        ]
+        while count := min(stream.ready(LINES, BYTES) for stream in streams):
             raw = tuple(stream.take(count) for stream in streams)
             end = Place(start.pairs + count, tuple(stream.offset for stream in streams))
             yield Block(files, start.pairs, count, raw, end)
             start = end
-        if any(ready):
-            counts = [start.pairs + stream.count_rest() for stream in streams]
-            raise DataError(
-                f"{files.source} has {counts[0]} lines but {files.target} has {counts[1]}: line n of one must "
-                "translate line n of the other. Align the files first."
-            )
-        if not start.pairs:
-            raise DataError(
-                f"{' and '.join(map(str, files.paths))}: no lines. Give files with at least one sentence pair."
-            )
-    finally:
-        for stream in streams:
-            stream.close()
+        counts = [start.pairs + stream.count_rest() for stream in streams]
+    if len(set(counts)) > 1:
+        raise DataError(
+            f"{files.source} has {counts[0]} lines but {files.target} has {counts[1]}: line n of one must translate "
+            "line n of the other. Align the files first."
+        )
+    if not start.pairs:
+        names = " and ".join(map(str, files.paths))
+        raise DataError(f"{names}: no lines. Give files with at least one sentence pair.")
 
 
 def count_pairs(files: Files) -> int:
