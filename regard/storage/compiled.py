@@ -105,7 +105,7 @@ class Compiled:
                 if not _is_folder(root):
                     continue
                 lock.enter_context(_locked(root, exclusive=True))
-                if not (_is_fresh(root / name, made_from) and check(root / name)):  # else another process has made it
+                if not _can_open(root / name, made_from, check):  # else another process has made it
                     with writing_folder(root / name) as new:
                         write(new)
                         _write_manifest(new, made_from)
@@ -147,7 +147,7 @@ def _find(name: str, made_from: _Sources, check: Callable[[Path], bool], stack: 
             if not _is_folder(root):
                 continue
             lock.enter_context(_locked(root, exclusive=False))
-            if _is_fresh(root / name, made_from) and check(root / name):
+            if _can_open(root / name, made_from, check):
                 stack.enter_context(lock.pop_all())
                 return root / name
     return None
@@ -175,6 +175,14 @@ def _sizes(copy: Path) -> dict[str, int]:
     """The size of each file of a copy; of anything else, -1."""
     files = [path for path in copy.iterdir() if path.name != MANIFEST]
     return {path.name: path.stat().st_size if path.is_file() and not path.is_symlink() else -1 for path in files}
+
+
+def _can_open(copy: Path, made_from: _Sources, check: Callable[[Path], bool]) -> bool:
+    """Whether a copy is fresh and its untrusted files are those of the model."""
+    try:
+        return _is_fresh(copy, made_from) and check(copy)
+    except (ModelFolderError, OSError):
+        return False
 
 
 def _is_fresh(copy: Path, made_from: _Sources) -> bool:

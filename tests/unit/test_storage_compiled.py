@@ -95,6 +95,13 @@ def test_a_shortlist_has_a_copy_of_its_own(folder: Path, conversions: list[objec
     assert main(["shortlist", str(folder), "--train", "toy:phrases:en-fr:70", "--likely", "3"]) == 0
     texts(folder, shortlist=True)
     assert len(conversions) == 3
+    copy = folder / "compiled" / "ctranslate2-float32-shortlist"
+    (copy / "vmap.txt").unlink()
+    record = json.loads((copy / MANIFEST).read_text("utf-8"))
+    del record["files"]["vmap.txt"]
+    (copy / MANIFEST).write_text(json.dumps(record), "utf-8")
+    texts(folder, shortlist=True)
+    assert len(conversions) == 4
 
 
 def test_a_copied_folder_keeps_its_copy(folder: Path, tmp_path: Path, conversions: list[object]) -> None:

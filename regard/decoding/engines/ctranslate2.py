@@ -27,6 +27,7 @@ from regard.decoding.penalties import length_penalty
 from regard.decoding.shortlist import Shortlist
 from regard.decoding.text_model import TextModel
 from regard.machine import processor
+from regard.storage.reading import TOKENIZER_BYTES, check_regular
 
 MAP = "vmap.txt"  # the shortlist in CTranslate2's format
 ROWS = 96
@@ -105,7 +106,7 @@ class CTranslate2Engine:
             own, sides = model.settings, (model.source_tokenizer, model.target_tokenizer)
             return (
                 isinstance(own, TransformerSettings)
-                and (folder / MAP).exists() == (shortlist is not None)
+                and (shortlist is None or check_regular(folder / MAP) < TOKENIZER_BYTES)
                 and is_transformer(folder, own, *sides, int8=settings.int8)
             )
 
