@@ -8,6 +8,7 @@ from threading import Lock
 from typing import TYPE_CHECKING
 
 from regard.config.settings import SearchSettings
+from regard.data.text.overlap import Fingerprint
 from regard.data.text.tokenizer import Tokenizer
 from regard.decoding.shortlist import Shortlist
 from regard.errors import ConfigError
@@ -49,6 +50,7 @@ class TextModel:
     device: str = "cpu"
     name: str = ""
     shortlist: Shortlist | None = None
+    seen_words: Fingerprint | None = None  # of the training text; None: unknown
     threads: int = field(default_factory=thread_count)  # for engines with their own threads
     settings: ModelConfig | None = None  # of a single model that Regard built
     compiled: Compiled = field(default_factory=Compiled)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from regard.config.settings import Recipe
-from regard.data.text.overlap import Fingerprint
+from regard.data.text.overlap import Fingerprint, load_fingerprint
 from regard.data.text.tokenizer import Tokenizer
 from regard.decoding.shortlist import read_shortlist
 from regard.decoding.text_model import LazyModel, TextModel
@@ -26,6 +26,7 @@ from regard.storage.folder import (
     SOURCE,
     TARGET,
     WEIGHTS,
+    WORDS_FILE,
     read_config,
     read_metrics,
     write_model,
@@ -87,7 +88,8 @@ class Folder:
 
         source, target = self.source_tokenizer, self.target_tokenizer
         shortlist = read_shortlist(self.path, source, target)
-        model = TextModel(LazyModel(read_model), source, target, name, self.path.resolve().name, shortlist)
+        seen_words = load_fingerprint(self.path, WORDS_FILE)
+        model = TextModel(LazyModel(read_model), source, target, name, self.path.resolve().name, shortlist, seen_words)
         if own is None and self.model_class is None:
             read_shapes(self.path / WEIGHTS)  # a damaged file is refused at once
             return replace(model, settings=self.recipe.model, compiled=self.compiled)
@@ -122,6 +124,7 @@ def write_folder(
     metrics: Mapping[str, Any],
     card: str,
     fingerprint: Fingerprint | None = None,
+    words: Fingerprint | None = None,
     model_class: str | None = None,
 ) -> None:
     """Write the folder of a translation model."""
@@ -129,10 +132,11 @@ def write_folder(
         files = {JOINT: source_tokenizer.to_json().encode()}
     else:
         files = {SOURCE: source_tokenizer.to_json().encode(), TARGET: target_tokenizer.to_json().encode()}
-    if fingerprint is not None:
-        buffer = io.BytesIO()
-        np.save(buffer, fingerprint.astype("<u8"), allow_pickle=False)
-        files[FINGERPRINT_FILE] = buffer.getvalue()
+    for name, hashes in ((FINGERPRINT_FILE, fingerprint), (WORDS_FILE, words)):
+        if hashes is not None:
+            buffer = io.BytesIO()
+            np.save(buffer, hashes.astype("<u8"), allow_pickle=False)
+            files[name] = buffer.getvalue()
     about = {"model_class": model_class}
     write_model(path, recipe=recipe, weights=weights, metrics=metrics, card=card, files=files, about=about)
 

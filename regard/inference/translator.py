@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, overload
 
 from regard.config.settings import Recipe, SearchSettings
 from regard.data.text.corpus import Pair
-from regard.data.text.overlap import load_fingerprint
+from regard.data.text.overlap import Fingerprint, load_fingerprint
 from regard.data.text.tokenizer import Tokenizer
 from regard.decoding.engines.choice import Engines
 from regard.decoding.engines.engine import Extras
@@ -61,12 +61,15 @@ class Translator:
         name: str = "",
         shortlist: Shortlist | None = None,
         folder: Path | None = None,
+        seen_words: Fingerprint | None = None,
     ) -> None:
         device = device_name(device)
         placed = model.to(device).eval()
         name = name or recipe.model.kind
-        text_model = TextModel(LazyModel(lambda: placed), source_tokenizer, target_tokenizer, device, name, shortlist)
-        self._begin(text_model, recipe, metrics, folder)
+        sides = source_tokenizer, target_tokenizer
+        self._begin(
+            TextModel(LazyModel(lambda: placed), *sides, device, name, shortlist, seen_words), recipe, metrics, folder
+        )
 
     def _begin(
         self, model: TextModel, recipe: Recipe, metrics: Mapping[str, Any] | None, folder: Path | None = None

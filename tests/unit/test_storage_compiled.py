@@ -220,7 +220,7 @@ def test_two_threads_and_two_processes_make_one_copy(folder: Path) -> None:
 OPTIONS: list[dict[str, object]] = [
     {"norm": "pre", "activation": "gelu", "attention_bias": True, "output_bias": True, "start_token": "pad"},
     {"activation": "silu", "positions": "halves", "scale_embeddings": False, "tie_embeddings": "none"},
-    {"tie_embeddings": "target", "alignment_layer": 0, "encoder_layers": 3, "decoder_layers": 1},
+    {"tie_embeddings": "target", "alignment_layer": 1, "encoder_layers": 3, "decoder_layers": 1},
 ]
 
 

@@ -78,8 +78,8 @@ def expected_config(settings: TransformerSettings) -> dict[str, object]:
 
 
 def alignment_layer(settings: TransformerSettings) -> int:
-    """The decoder layer whose cross attention is the alignment."""
-    return max(0, settings.decoder_layers - 2) if settings.alignment_layer is None else settings.alignment_layer
+    """The decoder layer, from 0, whose cross attention is the alignment."""
+    return max(0, settings.decoder_layers - 2) if settings.alignment_layer is None else settings.alignment_layer - 1
 
 
 def expected_variables(settings: TransformerSettings, source: int, target: int, *, int8: bool) -> dict[str, Variable]:
