@@ -61,8 +61,9 @@ class Joey:
         finished = self._train(text, batch, 1_000_000, setting, stop)
         return speeds(finished.lines)[1:], finished
 
-    def make_model(self, text: Text, updates: int, lender: Path, setting: Setting) -> int:
-        """A checkpoint at the last update."""
+    def make_model(self, text: Text, epochs: float, lender: Path, setting: Setting) -> int:
+        """A checkpoint at the last update, in batches of 64 sentences."""
+        updates = text.updates(epochs, BATCHES[0].sentences)
         finished = self._train(text, BATCHES[0], updates, setting, None)
         (setting.folder / "model" / f"{updates}.ckpt").rename(setting.folder / "model.ckpt")
         return int(finished.last(_PARAMETERS))

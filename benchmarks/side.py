@@ -85,8 +85,8 @@ class Side(Protocol):
     def train(self, text: Text, batch: BatchSize, minutes: float, setting: Setting) -> tuple[list[float], Finished]:
         """Target tokens per second in each stretch of the log, after the first one."""
 
-    def make_model(self, text: Text, updates: int, lender: Path, setting: Setting) -> int:
-        """Train the model that translates, in batches of 64 sentences, or make it from the lender's in its folder.
+    def make_model(self, text: Text, epochs: float, lender: Path, setting: Setting) -> int:
+        """Train the model that translates, or make it from the lender's in its folder.
 
         The number of its parameters is returned.
         """
