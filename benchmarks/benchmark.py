@@ -55,6 +55,9 @@ def measure(plan: Plan, arguments: Sequence[str]) -> None:
     bench = Benchmark(plan, options)
     bench.prepare_text()
     bench.choose_sides()
+    if options.only == "models":
+        bench.make_models()
+        return
     if options.only != "translate":
         bench.measure_training()
     if options.only != "train":
@@ -99,7 +102,9 @@ def parse(plan: Plan, arguments: Sequence[str]) -> argparse.Namespace:
         help=f"training of the models that translate ({plan.translation_epochs})",
     )
     parser.add_argument("--sentences", type=int, help="translate so many sentences only")
-    parser.add_argument("--only", choices=("train", "translate"), help="measure only this")
+    parser.add_argument(
+        "--only", choices=("train", "models", "translate"), help="measure only this; models: train what translates"
+    )
     names = ",".join(plan.makers)
     parser.add_argument("--sides", default=names, help=f"which to measure ({names})")
     parser.add_argument("--report", type=Path, default=ROOT / "docs" / "performance.md", help="file for the tables")

@@ -10,7 +10,7 @@ from typing import Any
 from benchmarks.cost import DIRECTION, EMBEDDING, HIDDEN, input_feeding
 from benchmarks.peer_environment import Mend, PeerEnvironment, Recipe
 from benchmarks.process import AfterAWhile, Finished, environment, run
-from benchmarks.side import BATCHES, BatchSize, Job, Setting, Translated
+from benchmarks.side import BATCHES, LENGTH_LEARNED, BatchSize, Job, Setting, Translated
 from benchmarks.text import Text
 
 RECIPE = Recipe(
@@ -63,7 +63,7 @@ class Joey:
 
     def make_model(self, text: Text, epochs: float, lender: Path, setting: Setting) -> int:
         """A checkpoint at the last update, in batches of 64 sentences."""
-        updates = text.updates(epochs, BATCHES[0].sentences)
+        updates = text.updates(min(epochs, LENGTH_LEARNED), BATCHES[0].sentences)
         finished = self._train(text, BATCHES[0], updates, setting, None)
         (setting.folder / "model" / f"{updates}.ckpt").rename(setting.folder / "model.ckpt")
         return int(finished.last(_PARAMETERS))
