@@ -47,7 +47,7 @@ def measure_gradients(
 
 def _encoded(translator: Translator, text: TestSet, length: int, count: int) -> list[Pair]:
     """The ids of the first pairs that are long enough, without EOS."""
-    pairs = []
+    pairs: list[Pair] = []
     for source, target in zip(text.sources, text.references[0], strict=True):
         ids = translator.source_tokenizer.encode(source)[:-1]
         if len(ids) >= length:

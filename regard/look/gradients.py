@@ -71,8 +71,8 @@ def word_gradients(model: Model, source: Sequence[int], target: Sequence[int]) -
         finally:
             for hook in hooks:
                 hook.remove()
-        functional.cross_entropy(model.project(hidden[0]), last[0]).backward()
+        torch.autograd.backward([functional.cross_entropy(model.project(hidden[0]), last[0])])
     model.zero_grad()
     assert found, "the model looks up its source in an nn.Embedding"
     assert found[0].grad is not None
-    return found[0].grad.reshape(ids.size(1), -1).norm(dim=-1)
+    return torch.linalg.vector_norm(found[0].grad.reshape(ids.size(1), -1), dim=-1)
