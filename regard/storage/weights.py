@@ -15,6 +15,7 @@ from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
 from regard.errors import ModelFolderError
+from regard.storage.compact import SCALE, expand
 from regard.storage.reading import HEADER_BYTES, RESTORE, open_regular, short
 
 AnyModule = TypeVar("AnyModule", bound=nn.Module)
@@ -27,16 +28,21 @@ Shape = tuple[int, ...]
 def read_shapes(path: Path) -> dict[str, Shape]:
     """The shapes of a file's tensors by name, from the header only."""
     with _opened(path) as file:
-        return {name: _shape(path, name, file) for name in file.keys()}  # noqa: SIM118 (not a dict)
+        return {name: _shape(path, name, file) for name in _names(file)}
 
 
 def read_tensors(path: Path, names: Iterable[str] | None = None) -> dict[str, Tensor]:
-    """The tensors of a file, or those in `names`."""
+    """The tensors of a file, or those in `names`; compact ones are expanded to float32."""
     with _opened(path) as file:
-        wanted = list(file.keys() if names is None else names)
-        for name in wanted:
+        scales = {name for name in file.keys() if name.endswith(SCALE)}  # noqa: SIM118 (not a dict)
+        wanted = _names(file) if names is None else list(names)
+        for name in [*wanted, *scales]:
             _shape(path, name, file)
-        return {name: file.get_tensor(name) for name in wanted}
+        tensors = {name: file.get_tensor(name) for name in wanted}
+        for name in wanted:
+            if name + SCALE in scales:
+                tensors[name] = expand(name, tensors[name], file.get_tensor(name + SCALE), path)
+        return tensors
 
 
 def read_about(path: Path) -> dict[str, str]:
@@ -154,6 +160,13 @@ def _opened(path: Path) -> Iterator[Any]:
             yield file
     except (safetensors.SafetensorError, OSError, ValueError, RuntimeError, AttributeError) as error:
         raise _damaged(path, short(error)) from None
+
+
+def _names(file: Any) -> list[str]:
+    """The names of a file's tensors; the scales of compact ones belong to them."""
+    names = list(file.keys())
+    scales = {name + SCALE for name in names}
+    return [name for name in names if name not in scales]
 
 
 def _shape(path: Path, name: str, file: Any) -> Shape:

@@ -9,6 +9,7 @@ from typing import Any
 
 import torch
 
+from regard.config.languages import languages_of_text
 from regard.config.recipes import with_overrides
 from regard.config.settings import Recipe, TrainingSettings
 from regard.data.text.batches import BatchPlan
@@ -71,6 +72,7 @@ class TranslationTask(Task[Translator]):
         without = isinstance(valid, str) and valid == NO_VALIDATION
         check_valid_is_there(self.recipe, None if without else "given or held out")
         text = open_text(train, "train")
+        recipe = with_languages(self.recipe, text.description)
         valid_text = None if valid is None or without else open_text(valid, "valid")
         if valid is None:
             if (held := hold_out(text)) is not None:
@@ -81,7 +83,7 @@ class TranslationTask(Task[Translator]):
                 reporter.say("warning: too few pairs to hold some out: there is no validation.")
         start = self.start_from
         tokenizers = None if start is None else Tokenizers(start.source_tokenizer, start.target_tokenizer)
-        return prepare(self.recipe, text, valid_text, folder, tokenizers, reporter)
+        return prepare(recipe, text, valid_text, folder, tokenizers, reporter)
 
     def open(self, folder: Path) -> PreparedTranslation:
         """The encoded text."""
@@ -172,6 +174,12 @@ class PreparedTranslation(PreparedTask[Translator]):
         return Translator(
             model, self.recipe, source, target, metrics=metrics, device=run.device, name=name, folder=folder
         )
+
+
+def with_languages(recipe: Recipe, description: str) -> Recipe:
+    """The recipe with the languages that the description of the text tells, unless it has them."""
+    languages = recipe.text.languages or languages_of_text(description)
+    return recipe.model_copy(update={"text": recipe.text.model_copy(update={"languages": languages})})
 
 
 def translator_of(prepared: Prepared, model: Model, out: Path, device: torch.device) -> Translator:
