@@ -23,7 +23,7 @@ from regard.inference.box import CONFIG, METRICS, BoxedModel, Figure, Record, bo
 from regard.interop.compact import export_compact
 from regard.process import tune_process
 from regard.storage.files import write_bytes, write_json, writing_folder
-from regard.storage.folder import CARD, WEIGHTS, holds_finished_model
+from regard.storage.folder import CARD, WEIGHTS, WORDS_FILE, holds_finished_model
 from regard.storage.run import holds_run
 from regard.training import Interrupted
 
@@ -139,6 +139,7 @@ def pack(plan: Plan, places: Places) -> None:
         for path in compact.iterdir():
             path.rename(folder / path.name)
         compact.rmdir()
+        (folder / WORDS_FILE).unlink(missing_ok=True)  # 3 MB of hashes in eleven models: more than a model
         settle_config(folder / CONFIG, plan)
         model = regard.load(folder)
         after = held_out(model, plan, places)

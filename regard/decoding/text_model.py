@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 import torch
 
 from regard.config.settings import SearchSettings
+from regard.data.text.overlap import Fingerprint
 from regard.data.text.tokenizer import Tokenizer
 from regard.decoding.shortlist import Shortlist
 from regard.errors import ConfigError
@@ -25,6 +26,7 @@ class TextModel:
     device: torch.device
     name: str = ""
     shortlist: Shortlist | None = None
+    seen_words: Fingerprint | None = None  # of the training text; None: unknown
     threads: int = field(default_factory=torch.get_num_threads)  # for engines with their own threads
 
     def shortlist_for(self, settings: SearchSettings) -> Shortlist | None:

@@ -24,6 +24,7 @@ from regard.storage.folder import (
     SOURCE,
     TARGET,
     WEIGHTS,
+    WORDS_FILE,
     read_config,
     read_metrics,
     write_model,
@@ -88,6 +89,7 @@ def write_folder(
     metrics: Mapping[str, Any],
     card: str,
     fingerprint: Fingerprint | None = None,
+    words: Fingerprint | None = None,
     model_class: str | None = None,
 ) -> None:
     """Write the folder of a translation model."""
@@ -95,10 +97,11 @@ def write_folder(
         files = {JOINT: source_tokenizer.to_json().encode()}
     else:
         files = {SOURCE: source_tokenizer.to_json().encode(), TARGET: target_tokenizer.to_json().encode()}
-    if fingerprint is not None:
-        buffer = io.BytesIO()
-        np.save(buffer, fingerprint.astype("<u8"), allow_pickle=False)
-        files[FINGERPRINT_FILE] = buffer.getvalue()
+    for name, hashes in ((FINGERPRINT_FILE, fingerprint), (WORDS_FILE, words)):
+        if hashes is not None:
+            buffer = io.BytesIO()
+            np.save(buffer, hashes.astype("<u8"), allow_pickle=False)
+            files[name] = buffer.getvalue()
     about = {"model_class": model_class}
     write_model(path, recipe=recipe, weights=weights, metrics=metrics, card=card, files=files, about=about)
 

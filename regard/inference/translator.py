@@ -11,7 +11,7 @@ import torch
 
 from regard.config.settings import Recipe, SearchSettings
 from regard.data.text.corpus import Pair
-from regard.data.text.overlap import load_fingerprint
+from regard.data.text.overlap import Fingerprint, load_fingerprint
 from regard.data.text.tokenizer import Tokenizer
 from regard.decoding.engines.choice import Engines
 from regard.decoding.engines.engine import Extras
@@ -36,6 +36,7 @@ from regard.look.record import Look
 from regard.models.contract import MakeModel, Model
 from regard.nn.attention.intervention import Intervention
 from regard.process import usable_device
+from regard.storage.folder import WORDS_FILE
 
 
 class Translator:
@@ -57,6 +58,7 @@ class Translator:
         name: str = "",
         shortlist: Shortlist | None = None,
         folder: Path | None = None,
+        seen_words: Fingerprint | None = None,
     ) -> None:
         device = usable_device(device)
         self.recipe = recipe
@@ -71,6 +73,7 @@ class Translator:
                 device,
                 name or recipe.model.kind,
                 None if shortlist is None else shortlist.to(device),
+                seen_words,
             )
         )
 
@@ -105,6 +108,7 @@ class Translator:
             name=read.path.resolve().name,
             shortlist=read_shortlist(read.path, read.source_tokenizer, read.target_tokenizer),
             folder=read.path if model is None else None,
+            seen_words=load_fingerprint(read.path, WORDS_FILE),
         )
 
     @classmethod
@@ -113,7 +117,13 @@ class Translator:
         first, joint = translators[0], join_models([translator._model for translator in translators])
         tokenizers = joint.source_tokenizer, joint.target_tokenizer
         joined = cls(
-            joint.model, first.recipe, *tokenizers, metrics=first.metrics, device=joint.device, name=joint.name
+            joint.model,
+            first.recipe,
+            *tokenizers,
+            metrics=first.metrics,
+            device=joint.device,
+            name=joint.name,
+            seen_words=joint.seen_words,
         )
         joined.parts = tuple(translators)
         return joined

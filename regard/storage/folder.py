@@ -7,6 +7,7 @@
     README.md             a model card
     shortlist.safetensors likely target pieces by source piece, if `regard shortlist` was run
     training.fingerprint.npy  hashes of the training sentences, for the overlap warning
+    training.words.npy    hashes of the training words, to mark words that training never saw
     log.jsonl, training/  the log, and the state for `regard train --resume`; both may be deleted
     watch.jsonl           looks at watched sentences during training, for `regard look --over-time`
 
@@ -45,7 +46,8 @@ SOURCE = "source.tokenizer.json"
 TARGET = "target.tokenizer.json"
 SHORTLIST = "shortlist.safetensors"
 FINGERPRINT_FILE = "training.fingerprint.npy"
-MODEL_FILES = (CONFIG, WEIGHTS, METRICS, CARD, JOINT, SOURCE, TARGET, SHORTLIST, FINGERPRINT_FILE)
+WORDS_FILE = "training.words.npy"
+MODEL_FILES = (CONFIG, WEIGHTS, METRICS, CARD, JOINT, SOURCE, TARGET, SHORTLIST, FINGERPRINT_FILE, WORDS_FILE)
 
 # those of metrics.json that commands and pages rely on; all may be missing
 METRIC_TYPES: dict[str, type | tuple[type, ...]] = {

@@ -135,11 +135,11 @@ def test_the_wanted_layer_and_head_are_shown() -> None:
     table = {"kind": "transformer", **small}
     translator = translator_of(table)
     look = translator.look(SENTENCE, reference=REFERENCE)
-    frame = frames_of(look, Choice(layer=0, head=1))[-1]
+    frame = frames_of(look, Choice(layer=1, head=2))[-1]
     (trace,) = [each for each in look.steps[frame.step].attention if (each.layer, each.head) == (0, 1)]
     drawn = [mark.value for mark in frame.marks if mark.what.startswith("weight[")]
     assert drawn == trace.weights
-    assert any("layer 0, head 1" in mark.text for mark in frame.marks)
+    assert any("layer 1, head 2" in mark.text for mark in frame.marks)
     with pytest.raises(ConfigError, match="no cross layer 5"):
         frames_of(look, Choice(layer=5))
     with pytest.raises(ConfigError, match="kind cross"):

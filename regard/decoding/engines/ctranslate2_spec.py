@@ -31,7 +31,7 @@ def transformer_spec(weights: TransformerWeights, source: Tokenizer, target: Tok
     """The CTranslate2 model spec of a Transformer."""
     settings, tensors = weights.settings, weights.tensors
     specs = import_ctranslate2().specs
-    layer = max(0, settings.decoder_layers - 2) if settings.alignment_layer is None else settings.alignment_layer
+    layer = max(0, settings.decoder_layers - 2) if settings.alignment_layer is None else settings.alignment_layer - 1
     spec = specs.TransformerSpec.from_config(
         (settings.encoder_layers, settings.decoder_layers),
         settings.heads,

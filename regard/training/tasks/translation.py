@@ -7,12 +7,14 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 
 from regard.config.languages import languages_of_text
 from regard.config.recipes import with_overrides
 from regard.config.settings import Recipe, TrainingSettings
 from regard.data.text.batches import BatchPlan
+from regard.data.text.overlap import load_fingerprint
 from regard.data.text.sources import (
     NO_VALIDATION,
     Given,
@@ -29,6 +31,7 @@ from regard.inference.translator import Translator
 from regard.look.moments import keep_moment
 from regard.models.contract import Batch, MakeModel, Model, Output
 from regard.storage.card import translator_card
+from regard.storage.folder import WORDS_FILE
 from regard.storage.weights import model_tensors
 from regard.training.loop import Run
 from regard.training.prepare import Prepared, load_prepared, prepare, save_prepared, save_run
@@ -83,7 +86,15 @@ class TranslationTask(Task[Translator]):
                 reporter.say("warning: too few pairs to hold some out: there is no validation.")
         start = self.start_from
         tokenizers = None if start is None else Tokenizers(start.source_tokenizer, start.target_tokenizer)
+<<<<<<< HEAD
         return prepare(recipe, text, valid_text, folder, tokenizers, reporter)
+=======
+        prepared = prepare(self.recipe, text, valid_text, folder, tokenizers, reporter)
+        if start is None or prepared.words is None:
+            return prepared
+        before = load_fingerprint(start.path, WORDS_FILE)
+        return replace(prepared, words=None if before is None else np.union1d(before, prepared.words))
+>>>>>>> main
 
     def open(self, folder: Path) -> PreparedTranslation:
         """The encoded text."""
@@ -168,11 +179,20 @@ class PreparedTranslation(PreparedTask[Translator]):
             metrics=metrics,
             card=translator_card(self.recipe, metrics, name, model_class),
             fingerprint=prepared.hashes,
+            words=prepared.words,
             model_class=model_class,
         )
         folder = run.out if self.own is None else None
         return Translator(
-            model, self.recipe, source, target, metrics=metrics, device=run.device, name=name, folder=folder
+            model,
+            self.recipe,
+            source,
+            target,
+            metrics=metrics,
+            device=run.device,
+            name=name,
+            folder=folder,
+            seen_words=prepared.words,
         )
 
 
