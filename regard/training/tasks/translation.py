@@ -86,15 +86,11 @@ class TranslationTask(Task[Translator]):
                 reporter.say("warning: too few pairs to hold some out: there is no validation.")
         start = self.start_from
         tokenizers = None if start is None else Tokenizers(start.source_tokenizer, start.target_tokenizer)
-<<<<<<< HEAD
-        return prepare(recipe, text, valid_text, folder, tokenizers, reporter)
-=======
-        prepared = prepare(self.recipe, text, valid_text, folder, tokenizers, reporter)
+        prepared = prepare(recipe, text, valid_text, folder, tokenizers, reporter)
         if start is None or prepared.words is None:
             return prepared
         before = load_fingerprint(start.path, WORDS_FILE)
         return replace(prepared, words=None if before is None else np.union1d(before, prepared.words))
->>>>>>> main
 
     def open(self, folder: Path) -> PreparedTranslation:
         """The encoded text."""
