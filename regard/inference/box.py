@@ -97,6 +97,17 @@ def boxed_models(pattern: str = "*", root: Path | None = None) -> list[BoxedMode
     return sorted(found, key=lambda model: (model.group, -model.record.test.value, model.name))
 
 
+def expanded(word: str) -> list[str]:
+    """The names of the installed models that match a pattern such as `de-en/*`; any other word as it is."""
+    if "*" not in word or exists(Path(word)):
+        return [word]
+    if names := [model.name for model in boxed_models(word)]:
+        return names
+    known = boxed_names()
+    remedy = f"installed are {', '.join(known)}" if known else f"name a model folder, or install models: {INSTALL}"
+    raise ModelFolderError(f"{word}: no installed model has such a name: {remedy}.")
+
+
 def model_folder(model: str | Path) -> Path:
     """The folder of a model that is given by its path or by the name of an installed model."""
     path = Path(model)

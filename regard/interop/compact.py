@@ -7,6 +7,7 @@ from pathlib import Path
 
 from regard.errors import ModelFolderError
 from regard.inference.load import load
+from regard.inference.translator import Translator
 from regard.storage.compact import compact_tensors
 from regard.storage.files import new_folder, write_bytes, write_tensors
 from regard.storage.folder import CARD, CONFIG, FINGERPRINT_FILE, MODEL_FILES, WEIGHTS, read_table
@@ -25,7 +26,9 @@ def export_compact(path: Path, out: Path) -> tuple[int, int]:
     """Write the model into a new folder with compact weights; the sizes of both weight files in bytes."""
     if read_table(path)[1].get("model_class"):
         raise ModelFolderError(f"{path}: holds a model of your own class: compact its weights yourself.")
-    load(path)  # checks everything that is copied
+    loaded = load(path)  # checks everything that is copied
+    if isinstance(loaded, Translator):
+        assert loaded.model is not None  # read at first use
     with new_folder(out) as folder:
         write_tensors(folder / WEIGHTS, compact_tensors(read_tensors(path / WEIGHTS)))
         for name in MODEL_FILES:

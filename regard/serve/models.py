@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from regard.errors import ConfigError
-from regard.inference.box import INSTALL, boxed_models, boxed_names, model_folder
+from regard.inference.box import expanded, model_folder
 from regard.inference.captioner import Captioner
 from regard.inference.classifier import Classifier
 from regard.inference.load import load
@@ -87,23 +87,11 @@ def load_models(
     given = None
     if languages is not None and (given := parse_pair(languages)) is None:
         raise ConfigError(f"--languages {languages}: write it as source-target codes, such as de-en.")
-    loaded = [_load(argument, given, device, overrides) for each in arguments for argument in _expanded(each)]
+    loaded = [_load(argument, given, device, overrides) for each in arguments for argument in expanded(each)]
     return ServedModels(
         [model for model in loaded if isinstance(model, ServedModel)],
         [model for model in loaded if isinstance(model, ServedImageModel)],
     )
-
-
-def _expanded(argument: str) -> list[str]:
-    """The installed models of a pattern such as `de-en/*`, or the argument itself."""
-    if "*" not in argument or Path(argument).exists():
-        return [argument]
-    names = [model.name for model in boxed_models(argument)]
-    if not names:
-        installed = ", ".join(boxed_names())
-        remedy = f"installed are {installed}" if installed else f"name a model folder, or install models: {INSTALL}"
-        raise ConfigError(f"there is no installed model {argument} to serve: {remedy}.")
-    return names
 
 
 def _load(

@@ -13,9 +13,9 @@ import torch
 from torch import Tensor
 
 from regard.errors import ModelFolderError
+from regard.storage.arrays import INT8_SCALE
 from regard.storage.reading import RESTORE
 
-SCALE = ".int8_scale"
 LARGEST = 127
 
 
@@ -30,7 +30,7 @@ def compact_tensors(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
         scale = rows.abs().amax(1) / LARGEST
         steps = rows / torch.where(scale > 0, scale, 1.0)[:, None]
         made[name] = steps.round().clamp(-LARGEST, LARGEST).to(torch.int8).reshape(tensor.shape)
-        made[name + SCALE] = scale
+        made[name + INT8_SCALE] = scale
     return made
 
 

@@ -12,6 +12,7 @@ from test_cli_translate import write_model
 
 import regard
 from regard.cli import main
+from regard.comparison.entrants import parse_entrants
 from regard.errors import ModelFolderError
 from regard.inference import box
 from regard.inference.box import BoxWarning, boxed_models, boxed_names, model_folder
@@ -157,3 +158,11 @@ def test_without_models_each_door_says_how_to_get_them(
 def test_a_checkout_finds_its_own_package(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(box, "find_spec", lambda name: None)
     assert box.box_folder() == Path(__file__).parents[2] / "packages/regard-models/regard_models"
+
+
+def test_a_comparison_takes_names_and_patterns(package: Path) -> None:
+    entrants = parse_entrants(["de-en/*", "en-de"], [])
+    assert [each.name for each in entrants] == ["de-en/luong", "de-en/bahdanau", "en-de"]
+    assert entrants[2].folder == package / "en-de/bahdanau"
+    with pytest.raises(ModelFolderError, match=r"xx/\*: no installed model has such a name: installed are de-en, "):
+        parse_entrants(["xx/*"], [])

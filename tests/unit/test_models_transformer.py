@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from regard.config.models import TransformerSettings
 from regard.config.recipes import check_recipe
-from regard.decoding import search
+from regard.decoding.search import search
 from regard.errors import ConfigError
 from regard.models import build_model
 from regard.models.contract import Batch, Model, State, join_steps

@@ -179,6 +179,8 @@ class PreparedTranslation(PreparedTask[Translator]):
             model_class=model_class,
         )
         folder = run.out if self.own is None else None
+        if folder is not None and not metrics.get("unfinished"):
+            self._compile(run)
         return Translator(
             model,
             self.recipe,
@@ -190,6 +192,15 @@ class PreparedTranslation(PreparedTask[Translator]):
             folder=folder,
             seen_words=prepared.words,
         )
+
+    def _compile(self, run: Run) -> None:
+        """Make the compiled copy for the engine of the recipe, so that the first translation need not."""
+        if self.recipe.search.engine == "torch":
+            return
+        try:
+            Translator.load(run.out).prepare()
+        except ConfigError as error:  # such as a missing package; the model is whole without it
+            run.reporter.say(str(error))
 
 
 def with_languages(recipe: Recipe, description: str) -> Recipe:
