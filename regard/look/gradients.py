@@ -74,5 +74,7 @@ def word_gradients(model: Model, source: Sequence[int], target: Sequence[int]) -
         torch.autograd.backward([functional.cross_entropy(model.project(hidden[0]), last[0])])
     model.zero_grad()
     assert found, "the model looks up its source in an nn.Embedding"
-    assert found[0].grad is not None
-    return torch.linalg.vector_norm(found[0].grad.reshape(ids.size(1), -1), dim=-1)
+    gradient = found[0].grad
+    assert gradient is not None
+    norms: Tensor = torch.linalg.vector_norm(gradient.reshape(ids.size(1), -1), dim=-1)
+    return norms
