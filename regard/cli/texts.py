@@ -22,16 +22,27 @@ def word_groups(values: Sequence[str] | None) -> list[Words]:
     return [tuple(value.split(BETWEEN)) for value in values or ()]
 
 
-def one_text(
-    option: str, values: Sequence[str] | None, columns: tuple[int, int] | None
-) -> str | tuple[str, str] | TabbedFile | None:
+def flat_words(values: Sequence[str] | None) -> list[str]:
+    """All words of an option."""
+    return [word for group in word_groups(values) for word in group]
+
+
+def one_or_two(option: str, values: Sequence[str] | None) -> str | tuple[str, str] | None:
     """One file, folder or embedded corpus, or two files: after one option, or after two."""
-    words = [word for group in word_groups(values) for word in group]
+    words = flat_words(values)
     if len(words) > 2:
         raise ConfigError(f"{option} {' '.join(words)}: at most two files: the source and the target.")
     if not words:
         return None
-    return (words[0], words[1]) if len(words) == 2 else _file(words[0], columns)
+    return (words[0], words[1]) if len(words) == 2 else words[0]
+
+
+def one_text(
+    option: str, values: Sequence[str] | None, columns: tuple[int, int] | None
+) -> str | tuple[str, str] | TabbedFile | None:
+    """The text of an option, with the columns to take from one file."""
+    text = one_or_two(option, values)
+    return _file(text, columns) if isinstance(text, str) else text
 
 
 def training_text(

@@ -9,7 +9,7 @@ import typer
 
 from regard.cli.columns import Columns, parse_columns, refuse_columns
 from regard.cli.shorthand import help_of, shorthand, what_ends
-from regard.cli.texts import has_one_file, one_text, training_text, word_groups
+from regard.cli.texts import flat_words, has_one_file, one_text, training_text
 from regard.errors import ConfigError
 
 
@@ -95,6 +95,14 @@ def train(
     vocabulary: Annotated[
         int | None, typer.Option(help=help_of("vocabulary", "Vocabulary size, in subwords."), show_default=False)
     ] = None,
+    languages: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="SOURCE TARGET",
+            help=help_of("languages", "Language codes, de en, if the names of the files do not tell."),
+            show_default=False,
+        ),
+    ] = None,
     seed: Annotated[int | None, typer.Option(help=help_of("seed", "Random seed."), show_default=False)] = None,
     resume: Annotated[
         Path | None,
@@ -166,13 +174,14 @@ def train(
         "batch_tokens": batch_tokens,
         "dropout": dropout,
         "vocabulary": vocabulary,
+        "languages": flat_words(languages) or None,
         "seed": seed,
     }
     overrides = shorthand(options, changes or [])
     if resume is not None:
         _only_resume(recipe, train_data, valid_data, out, start_from, dry_run or overwrite or bool(watch))
     elif recipe is None and start_from is None:
-        _refuse_late_recipe([word for group in word_groups([*(train or []), *(valid or [])]) for word in group])
+        _refuse_late_recipe(flat_words([*(train or []), *(valid or [])]))
         raise ConfigError("no recipe was given: name one (see `regard recipes`), or a model with --from.")
     elif out is None and not dry_run:
         raise ConfigError("no folder was given for the model: name one with --out.")

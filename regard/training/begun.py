@@ -1,7 +1,7 @@
 """A preparation of text that was interrupted while encoding, kept in its folder, so that the same one can go on.
 
 begun.json              the text (files with size and time), settings and tokenizers; written last
-tokenizer files, valid.jsonl, training.fingerprint.npy, duplicate.npy
+tokenizer files, valid.jsonl, training.fingerprint.npy, training.words.npy, duplicate.npy
 .train.part/            the encoded part, with its journal
 """
 
@@ -24,7 +24,7 @@ from regard.data.text.texts import Text
 from regard.data.text.tokenizer import Tokenizer
 from regard.errors import ConfigError, RegardError
 from regard.storage.files import write_bytes, write_json
-from regard.storage.folder import JOINT, SOURCE, TARGET
+from regard.storage.folder import JOINT, SOURCE, TARGET, WORDS_FILE
 
 BEGUN = "begun.json"
 DUPLICATE = "duplicate.npy"
@@ -83,6 +83,7 @@ class Begun:
         save_tokenizers(ready.tokenizers, folder)
         save_pairs(folder / VALID, ready.valid_pairs)
         save_fingerprint(folder, ready.scan.hashes)
+        save_fingerprint(folder, ready.scan.words, WORDS_FILE)
         if ready.scan.duplicate is not None:
             np.save(folder / DUPLICATE, ready.scan.duplicate)
         write_json(folder / BEGUN, self.about)
@@ -94,12 +95,12 @@ class Begun:
         try:
             if json.loads((folder / BEGUN).read_bytes()) != self.about:
                 return None
-            hashes = load_fingerprint(folder)
+            hashes, words = load_fingerprint(folder), load_fingerprint(folder, WORDS_FILE)
             path = folder / DUPLICATE
             duplicate = np.load(path, allow_pickle=False) if path.exists() else None
-            if hashes is None:
+            if hashes is None or words is None:
                 return None
-            return Ready(load_tokenizers(folder), Scan(hashes, duplicate), load_pairs(folder / VALID))
+            return Ready(load_tokenizers(folder), Scan(hashes, words, duplicate), load_pairs(folder / VALID))
         except (OSError, ValueError, RegardError):
             return None
 

@@ -5,7 +5,7 @@ source.tokenizer.json, target.tokenizer.json, or tokenizer.json
 train/, valid/      token ids, memory-mapped
 guide.npy           for each target token of train/ its aligned source position, for guided attention
 valid.jsonl         the validation sentences, for BLEU
-training.fingerprint.npy
+training.fingerprint.npy, training.words.npy
 """
 
 from __future__ import annotations
@@ -40,6 +40,7 @@ from regard.data.text.workers import Workers, worker_count
 from regard.errors import ModelFolderError
 from regard.models.contract import NOWHERE
 from regard.storage.card import skipped_text
+from regard.storage.folder import WORDS_FILE
 from regard.storage.run import read_run, write_run
 from regard.training.begun import VALID, Begun, Ready, check_tag, forget, load_tokenizers, save_tokenizers
 from regard.training.progress import Reporter, Steps
@@ -58,6 +59,7 @@ class Prepared:
     valid: EncodedCorpus | None
     valid_pairs: list[Pair]
     hashes: Fingerprint | None
+    words: Fingerprint | None
     data: dict[str, Any]  # description of the text, for the model card
     guide: Ids | None = None  # see BatchPlan
 
@@ -144,7 +146,9 @@ def _encode(
             f"warning: {len(train):,} pairs are very few: the model will overfit; use tens of thousands or more."
         )
     guide = _make_guide(train, ready.tokenizers, folder / GUIDE, reporter) if recipe.training.guided_attention else None
-    return Prepared(recipe, ready.tokenizers, train, valid, ready.valid_pairs, ready.scan.hashes, data, guide)
+    return Prepared(
+        recipe, ready.tokenizers, train, valid, ready.valid_pairs, ready.scan.hashes, ready.scan.words, data, guide
+    )
 
 
 def _make_guide(train: EncodedCorpus, tokenizers: Tokenizers, path: Path, reporter: Reporter) -> Ids:
@@ -191,6 +195,8 @@ def save_prepared(prepared: Prepared, folder: Path) -> None:
     save_pairs(folder / VALID, prepared.valid_pairs)
     if prepared.hashes is not None:
         save_fingerprint(folder, prepared.hashes)
+    if prepared.words is not None:
+        save_fingerprint(folder, prepared.words, WORDS_FILE)
     forget(folder)
     save_run(prepared, folder)
 
@@ -213,6 +219,7 @@ def load_prepared(folder: Path) -> Prepared:
         valid=EncodedCorpus.open(folder / "valid") if (folder / "valid").exists() else None,
         valid_pairs=load_pairs(folder / VALID),
         hashes=load_fingerprint(folder),
+        words=load_fingerprint(folder, WORDS_FILE),
         data=about["data"],
         guide=_load_guide(folder / GUIDE, len(train.target.ids)),
     )

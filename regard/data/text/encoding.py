@@ -19,6 +19,7 @@ from regard.config.vocabulary import EOS
 from regard.data.text.filters import has_script
 from regard.data.text.hashes import Fingerprint, hash_lines, normalise
 from regard.data.text.parallel import Chosen
+from regard.data.text.seen_words import WordCollector
 from regard.data.text.tokenizer import Tokenizer
 from regard.errors import DataError
 
@@ -195,10 +196,13 @@ def check_not_empty(skipped: Skipped, max_length: int) -> None:
 # --- hashes -------------------------------------------------------------------------------------------------------
 
 
-def hash_block(sides: tuple[list[str], list[str]], *, pairs: bool) -> tuple[Fingerprint, Fingerprint]:
-    """The hashes of the non-blank sources, and if wanted the hash of each pair."""
-    sources = [normalise(line) for line in sides[0]]
+def hash_block(
+    sides: tuple[list[str], list[str]], collector: WordCollector, *, pairs: bool
+) -> tuple[Fingerprint, Fingerprint, Fingerprint]:
+    """The hashes of the non-blank sources, of each pair if wanted, and of the source words new to the collector."""
+    words = [line.split() for line in sides[0]]
+    sources = list(map(" ".join, words))
     both: Iterable[str] = ()
     if pairs:
         both = (f"{source}\n{normalise(target)}" for source, target in zip(sources, sides[1], strict=True))
-    return hash_lines(filter(None, sources)), hash_lines(both)
+    return hash_lines(filter(None, sources)), hash_lines(both), collector.new_words(words)

@@ -219,6 +219,7 @@ class Scan:
     """What one pass over the training text finds, which also checks all of it before anything is written."""
 
     hashes: Fingerprint  # of the distinct sources
+    words: Fingerprint  # of the distinct source words
     duplicate: Chosen | None  # (pairs,) those that occurred before; None if not asked for
 
 
@@ -226,15 +227,17 @@ def scan_text(
     text: Text, workers: Workers, *, duplicates: bool, on_progress: Callable[[int], None] = lambda read: None
 ) -> Scan:
     """Check and hash the text."""
-    sources, pairs, read = [], [], 0
-    for piece, (of_sources, of_pairs) in workers.hash(text.pieces(), pairs=duplicates):
+    sources, pairs, words, read = [], [], [], 0
+    for piece, (of_sources, of_pairs, of_words) in workers.hash(text.pieces(), pairs=duplicates):
         sources.append(of_sources)
         pairs.append(of_pairs)
+        words.append(of_words)
         read += piece.size
         on_progress(read)
     if not any(map(len, sources)):
         raise DataError(f"{text.description}: holds no sentences to train on: give text with words in it.")
-    return Scan(distinct(sources), repeated(np.concatenate(pairs)) if duplicates else None)
+    duplicate = repeated(np.concatenate(pairs)) if duplicates else None
+    return Scan(distinct(sources), distinct(words), duplicate)
 
 
 def overlap_warning(valid: list[Pair], hashes: Fingerprint) -> str | None:

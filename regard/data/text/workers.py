@@ -26,6 +26,7 @@ from regard.config.settings import TextSettings
 from regard.data.text.encoding import BlockEncoder, Encoded, Skipped, hash_block
 from regard.data.text.hashes import Fingerprint
 from regard.data.text.parallel import Block, Chosen, Files, Place
+from regard.data.text.seen_words import WordCollector
 from regard.data.text.texts import Piece
 from regard.data.text.tokenizer import Tokenizer
 from regard.errors import DataError, RegardError
@@ -34,7 +35,7 @@ LEAST_BYTES = 32 << 20  # of smaller files: workers would take longer to start t
 
 Header = dict[str, Any]
 Answer = TypeVar("Answer")
-Hashed = tuple[Fingerprint, Fingerprint]
+Hashed = tuple[Fingerprint, Fingerprint, Fingerprint]
 
 
 def worker_count(text_bytes: int) -> int:
@@ -78,13 +79,17 @@ class Workers:
                     stream.close()
 
     def hash(self, pieces: Iterable[Piece], *, pairs: bool) -> Iterator[tuple[Piece, Hashed]]:
-        """The hashes of each piece; of the pairs too if wanted."""
+        """The hashes of each piece: see `hash_block`."""
 
         def ask(piece: Piece, process: subprocess.Popen[bytes]) -> Hashed:
             _, parts = _ask(process, {"do": "hash", "pairs": pairs, **_described(piece)}, _payload(piece))
-            return np.frombuffer(parts[0], np.uint64), np.frombuffer(parts[1], np.uint64)
+            sources, both, words = (np.frombuffer(part, np.uint64) for part in parts)
+            return sources, both, words
 
-        return self._in_order(pieces, lambda piece: hash_block(piece.block.lines(piece.chosen), pairs=pairs), ask)
+        collector = WordCollector()
+        return self._in_order(
+            pieces, lambda piece: hash_block(piece.block.lines(piece.chosen), collector, pairs=pairs), ask
+        )
 
     def start_encoding(self, source: Tokenizer, target: Tokenizer, settings: TextSettings) -> None:
         """Give every worker the tokenizers and settings."""
@@ -217,6 +222,7 @@ def serve() -> None:
     """Answer messages until stdin is closed."""
     inbox, outbox = sys.stdin.buffer, sys.stdout.buffer
     encoder: BlockEncoder | None = None
+    collector = WordCollector()
     while (message := _receive(inbox)) is not None:
         header, parts = message
         try:
@@ -226,19 +232,21 @@ def serve() -> None:
                 encoder = BlockEncoder(source, target, TextSettings.model_validate(header["settings"]))
                 _send(outbox, {}, ())
             else:
-                _send(outbox, *_work(header, parts, encoder))
+                _send(outbox, *_work(header, parts, encoder, collector))
         except RegardError as error:
             _send(outbox, {"error": str(error)}, ())
 
 
-def _work(header: Header, parts: list[bytes], encoder: BlockEncoder | None) -> tuple[Header, list[bytes]]:
+def _work(
+    header: Header, parts: list[bytes], encoder: BlockEncoder | None, collector: WordCollector
+) -> tuple[Header, list[bytes]]:
     source, target, columns = header["files"]
     files = Files(source, target, None if columns is None else (columns[0], columns[1]))
     raw, rest = parts[: len(files.paths)], parts[len(files.paths) :]
     chosen = np.frombuffer(rest.pop(0), np.bool_) if header["chosen"] else None
     block = Block(files, header["start"], header["count"], tuple(raw), Place())
     if header["do"] == "hash":
-        hashes = hash_block(block.lines(chosen), pairs=header["pairs"])
+        hashes = hash_block(block.lines(chosen), collector, pairs=header["pairs"])
         return {}, [each.tobytes() for each in hashes]
     assert encoder is not None
     duplicate = np.frombuffer(rest.pop(0), np.bool_) if header["duplicates"] else None
