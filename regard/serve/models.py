@@ -7,11 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from regard.errors import ConfigError
-from regard.inference.captioner import Captioner
-from regard.inference.classifier import Classifier
 from regard.inference.load import load
 from regard.inference.translator import Translator
-from regard.serve.image_models import ServedCaptioner, ServedClassifier, ServedImageModel
+from regard.serve.image_models import ServedImageModel, served_images
 from regard.serve.languages import Languages, languages_of, parse_pair
 
 
@@ -104,12 +102,8 @@ def _load(
     path = Path(folder)
     own_name = name or path.resolve().name
     loaded = load(path, device)
-    if isinstance(loaded, Captioner):
-        return ServedCaptioner(own_name, loaded)
-    if isinstance(loaded, Classifier):
-        return ServedClassifier(own_name, loaded)
-    translator = loaded
-    if overrides:
-        translator.change_search(overrides)
-    languages = given or parse_pair(name) or languages_of(translator.metrics, path.resolve().name)
-    return ServedModel(own_name, translator, languages)
+    if not isinstance(loaded, Translator):
+        return served_images(own_name, loaded)
+    loaded.change_search(overrides)  # opens the engine: the first request does not wait for it
+    languages = given or parse_pair(name) or languages_of(loaded.metrics, path.resolve().name)
+    return ServedModel(own_name, loaded, languages)
