@@ -100,7 +100,7 @@ from fastapi.testclient import TestClient
 from regard.serve.app import build_app
 from regard.serve.models import load_models
 models = load_models(["de-en=" + {str(folder)!r}], overrides=["search.engine=ctranslate2"])
-with TestClient(build_app(models)) as client:
+with TestClient(build_app(models), base_url="http://127.0.0.1") as client:
     told = client.post("/translate", json={{"q": "the small house", "source": "de", "target": "en"}})
     assert told.status_code == 200, told.text
     print(told.json()["translatedText"])
