@@ -14,6 +14,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from regard.bulk.run import translate_shards
     from regard.data.text.aligner import align_text
     from regard.inference.captioner import Captioner
     from regard.inference.classifier import Classifier
@@ -24,7 +25,17 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0"
 
-__all__ = ["Captioner", "Classifier", "Translation", "Translator", "__version__", "align_text", "load", "train"]
+__all__ = [
+    "Captioner",
+    "Classifier",
+    "Translation",
+    "Translator",
+    "__version__",
+    "align_text",
+    "load",
+    "train",
+    "translate_shards",
+]
 
 # name -> the module that holds it; type checkers read the same above
 _DOORS = {
@@ -35,8 +46,10 @@ _DOORS = {
     "align_text": "regard.data.text.aligner",
     "load": "regard.inference.load",
     "train": "regard.training",
+    "translate_shards": "regard.bulk.run",
 }
 _PACKAGES = {
+    "bulk",
     "config",
     "data",
     "decoding",
