@@ -32,6 +32,8 @@ POLL_SECONDS = 1.0
 SIZE_SECONDS = 5.0  # between looks at the size of the cluster
 PATIENCE_SECONDS = 60.0  # between remarks that no core is free
 OBJECT_STORE_BYTES = 100 << 20  # of the Ray started here; only names and counts go through it
+HTTP2_SETTINGS = b"\x04"  # the type of the first frame that a gRPC server such as Ray's sends
+HTTP2_HELLO = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + b"\0\0\0" + HTTP2_SETTINGS + b"\0\0\0\0\0"
 
 Say = Callable[[str], None]
 
@@ -127,7 +129,7 @@ def _prepare_local() -> None:
 
 
 def _check_answers(address: str) -> None:
-    """Raise within seconds if nobody listens at host:port; Ray itself would wait much longer."""
+    """Raise within seconds if no gRPC server listens at host:port; Ray itself would wait for minutes."""
     if address == "auto":
         return
     if "://" in address:
@@ -136,10 +138,14 @@ def _check_answers(address: str) -> None:
     if not host or not port.isdecimal():
         raise ConfigError(f"--ray {address}: is no address: give HOST:PORT, auto or local.")
     try:
-        socket.create_connection((host.strip("[]"), int(port)), CONNECT_SECONDS).close()
+        with socket.create_connection((host.strip("[]"), int(port)), CONNECT_SECONDS) as connection:
+            connection.sendall(HTTP2_HELLO)
+            answer = connection.recv(9)
     except (OSError, OverflowError) as error:
         why = getattr(error, "strerror", None) or str(error)
         raise ConfigError(f"--ray {address}: nobody answers there ({why}): check address and firewall.") from None
+    if answer[3:4] != HTTP2_SETTINGS:
+        raise ConfigError(f"--ray {address}: another program answers there: give the port of `ray start --head`.")
 
 
 # --- the actors ---------------------------------------------------------------------------------------------------

@@ -111,7 +111,6 @@ class Journal:
 
     def __init__(self, file: TextIO, path: Path) -> None:
         self._file, self._path = file, path
-        self.added = 0
 
     def add(self, record: Record) -> None:
         """Append a shard."""
@@ -119,21 +118,19 @@ class Journal:
             self._file.write(_line(asdict(record)))
             self._file.flush()
             os.fsync(self._file.fileno())
-        self.added += 1
 
 
 @contextmanager
 def journal(out: Path, manifest: Manifest) -> Iterator[Journal]:
-    """The journal of a run, begun with what is finished already; an empty one is removed at the end."""
+    """The journal of a run, begun with what is finished already; removed if no shard was written."""
     path = out / JOURNAL
     known = [asdict(record) for record in manifest.records.values()]
     write_bytes(path, "".join(map(_line, [manifest.about, *known])).encode())
     with open(path, "a", encoding="utf-8") as file:
-        book = Journal(file, path)
         try:
-            yield book
+            yield Journal(file, path)
         finally:
-            if not known and not book.added:
+            if not any(each != path and not each.name.startswith(".") for each in out.iterdir()):
                 path.unlink(missing_ok=True)
 
 
@@ -144,7 +141,7 @@ def _line(value: Mapping[str, Any]) -> str:
 def difference(before: Mapping[str, Any], now: Mapping[str, Any]) -> str:
     """The first difference between two descriptions of a run, as `search.beam 5 before, 4 now`; empty if equal."""
     for key in {**before, **now}:
-        old, new = before.get(key), now.get(key)
+        old, new = before.get(key, "missing"), now.get(key, "missing")
         if old == new:
             continue
         if isinstance(old, dict) and isinstance(new, dict):

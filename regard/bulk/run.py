@@ -39,7 +39,7 @@ class Status:
     sentences: int = 0  # of the shards that this run has finished
     bytes_done: int = 0
     failed: int = 0
-    started: float = field(default_factory=time.monotonic)
+    started: float | None = None  # when the first worker had loaded its model
     underway: dict[Shard, Progress] = field(default_factory=dict)
 
     @property
@@ -48,16 +48,25 @@ class Status:
         return self.sentences + sum(each.sentences for each in self.underway.values())
 
     @property
+    def bytes_now(self) -> int:
+        """Bytes of input translated by this run, those of unfinished shards included."""
+        return self.bytes_done + sum(each.position for each in self.underway.values())
+
+    @property
+    def elapsed(self) -> float:
+        """Seconds of translating."""
+        return 0.0 if self.started is None else time.monotonic() - self.started
+
+    @property
     def rate(self) -> float:
         """Sentences per second."""
-        return self.sentences_now / max(1e-9, time.monotonic() - self.started)
+        return self.sentences_now / self.elapsed if self.elapsed else 0.0
 
     @property
     def seconds_left(self) -> float | None:
         """By the bytes of input read and unread; None before the first ones."""
-        done = self.bytes_done + sum(each.position for each in self.underway.values())
-        elapsed = time.monotonic() - self.started
-        return elapsed * max(0, self.bytes - done) / done if done else None
+        done = self.bytes_now
+        return self.elapsed * max(0, self.bytes - done) / done if done else None
 
 
 def translate_shards(
@@ -86,8 +95,8 @@ def translate_shards(
     folders = [models] if isinstance(models, str | Path) else list(models)
     shards = find_shards(pattern, output, form)
     out = shards[0].out
-    recipe = read_config(Path(folders[0]), Recipe)[0]
-    settings = chosen_settings(recipe.search, search)
+    recipes = [read_config(Path(folder), Recipe)[0] for folder in folders]
+    settings = chosen_settings(recipes[0].search, search)
     job = Job(
         models=tuple(str(Path(folder).absolute()) for folder in folders),
         checksums=tuple(checksums(folder) for folder in folders),
@@ -210,6 +219,7 @@ def _run(
 
 
 def _count(status: Status, shard: Shard, event: Event) -> None:
+    status.started = status.started or time.monotonic()
     if isinstance(event, Progress):
         status.underway[shard] = event
         return

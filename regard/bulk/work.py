@@ -103,6 +103,7 @@ def attempt(translator: Translator, job: Job, shard: Shard) -> Iterator[Event]:
 
 def translate_shard(translator: Translator, job: Job, shard: Shard) -> Iterator[Progress | Record]:
     """Translate a shard with bounded memory; its record comes last, when the output is safe on disk."""
+    yield Progress(0, 0)  # the clock starts when a model is loaded
     before = _state(shard.input)
     digest = sha256(shard.input)
     sentences = cut = 0

@@ -73,7 +73,7 @@ def shown_run() -> Iterator[Show]:
             raise typer.Exit(143 if isinstance(interrupt, _Terminated) else 130) from None
         if last:
             status = last[0]
-            took = timedelta(seconds=round(time.monotonic() - status.started))
+            took = timedelta(seconds=round(status.elapsed))
             say(f"{status.sentences:,} sentences in {took}, {status.rate:,.0f} sentences/s")
 
 
@@ -130,9 +130,10 @@ def _terminal_bar() -> Iterator[Show]:
         task = bar.add_task("starting", total=None, speed="")
 
         def show(status: "Status") -> None:
-            done = status.bytes_done + sum(each.position for each in status.underway.values())
             description = f"{status.finished}/{status.shards} shards"
-            bar.update(task, description=description, completed=done, total=status.bytes, speed=_speed(status))
+            bar.update(
+                task, description=description, completed=status.bytes_now, total=status.bytes, speed=_speed(status)
+            )
 
         yield show, lambda line: bar.console.print(line, markup=False, highlight=False, soft_wrap=True)
 
