@@ -22,10 +22,10 @@ from regard.inference.long_lines import LongLineWarning
 from regard.inference.translation import Translation
 from regard.inference.translator import Translator
 from regard.storage.files import sha256, writing
-from regard.storage.folder import CARD, FINGERPRINT_FILE, METRICS, MODEL_FILES
+from regard.storage.folder import CONFIG, JOINT, SHORTLIST, SOURCE, TARGET, WEIGHTS
 
 # the files of a model folder that determine its translations
-_TRANSLATING = tuple(name for name in MODEL_FILES if name not in (METRICS, CARD, FINGERPRINT_FILE))
+_TRANSLATING = (CONFIG, WEIGHTS, JOINT, SOURCE, TARGET, SHORTLIST)
 
 
 @dataclass(frozen=True)

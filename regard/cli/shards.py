@@ -38,7 +38,8 @@ def wants_shards(
         what = asking or f"--input {source}"
         raise ConfigError(f"{what}: shards need --input 'FOLDER/*.txt.gz' and a folder as --output: name both.")
     if unfit := next((option for option, value in others.items() if value is not None), None):
-        raise ConfigError(f"{unfit}: does not fit shards: leave it out.")
+        where = " with --ray" if unfit == "--threads" else " without --ray" if unfit == "--workers" else ""
+        raise ConfigError(f"{unfit}: does not fit shards{where}: leave it out.")
     return True
 
 

@@ -122,14 +122,15 @@ def translate(
         "batch_tokens": batch_tokens,
     }
     only_shards = {"--ray": ray, "--column": column, "--workers": workers}
-    if wants_shards(input_file, output_file, only_shards, {"--prefix": prefix}):
+    unfit = {"--prefix": prefix, **({"--workers": workers} if ray is None else {"--threads": threads})}
+    if wants_shards(input_file, output_file, only_shards, unfit):
         assert input_file is not None
         assert output_file is not None
         from regard.bulk.run import translate_shards
-        from regard.process import tune_process
+        from regard.process import tune_without_torch
 
         if ray is None:
-            tune_process(threads)
+            tune_without_torch(threads)
         with shown_run() as (on_status, say):
             translate_shards(
                 models,
@@ -155,9 +156,9 @@ def translate(
     from regard.data.lines import read_lines
     from regard.inference.lines import WINDOW
     from regard.inference.lines_out import json_line, text_lines
-    from regard.process import tune_process
+    from regard.process import tune_without_torch
 
-    tune_process(threads)
+    tune_without_torch(threads)
     translator = _load(models, device)
     settings = _search_settings(translator.recipe, overrides or [], flags)
     at_terminal = input_file is None and sys.stdin.isatty()

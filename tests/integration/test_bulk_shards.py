@@ -34,7 +34,7 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(autouse=True)
 def _no_tuning(monkeypatch: pytest.MonkeyPatch) -> None:
     """The command tunes the process, which would outlive the test."""
-    monkeypatch.setattr("regard.process.tune_process", lambda threads=None: None)
+    monkeypatch.setattr("regard.process.tune_without_torch", lambda threads=None: None)
 
 
 @pytest.fixture
@@ -347,6 +347,11 @@ def test_a_shard_that_grows_is_refused(model: Path, shards: list[Path], tmp_path
         (["--input", "in/*.gz", "--output", "out.jsonl"], "shards are written to a folder: name one"),
         (["--input", "in/*.gz", "--output", "full"], "holds file and no manifest: choose an empty or a new folder"),
         (["--input", "in/*", "--output", "out", "--prefix", "x"], "--prefix: does not fit shards"),
+        (["--input", "in/*", "--output", "out", "--workers", "2"], "--workers: does not fit shards without --ray"),
+        (
+            ["--input", "in/*", "--output", "out", "--ray", "--threads", "2"],
+            "--threads: does not fit shards with --ray",
+        ),
         (["--input", "table.jsonl", "--output", "out"], r"table.jsonl:1: there is no column 'text' \(columns: line\)"),
         (["--input", "table.jsonl", "--output", "out", "--column", "line"], "already has a column 'translation'"),
         (["--input", "list.jsonl", "--output", "out"], "list.jsonl:1: is no JSON object"),

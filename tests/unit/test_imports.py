@@ -24,6 +24,7 @@ ORDER = [
     "inference",
     "bulk",
     "training",
+    "comparison",
     "interop",
     "serve",
     "cli",
