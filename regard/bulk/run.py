@@ -17,6 +17,7 @@ from regard.bulk.work import Event, Events, Failure, Job, Progress, checksums
 from regard.config.settings import Recipe
 from regard.decoding.search_settings import SearchChanges, chosen_settings
 from regard.errors import ConfigError, DataError
+from regard.inference.box import model_folder
 from regard.inference.lines import WINDOW
 from regard.storage.files import sha256
 from regard.storage.folder import read_config
@@ -92,13 +93,13 @@ def translate_shards(
     manifest names with the same model, settings and checksums are skipped. Unusable shards raise when the others are
     finished.
     """
-    folders = [models] if isinstance(models, str | Path) else list(models)
+    folders = [model_folder(each) for each in ([models] if isinstance(models, str | Path) else models)]
     shards = find_shards(pattern, output, form)
     out = shards[0].out
-    recipes = [read_config(Path(folder), Recipe)[0] for folder in folders]
+    recipes = [read_config(folder, Recipe)[0] for folder in folders]
     settings = chosen_settings(recipes[0].search, search)
     job = Job(
-        models=tuple(str(Path(folder).absolute()) for folder in folders),
+        models=tuple(str(folder.absolute()) for folder in folders),
         checksums=tuple(checksums(folder) for folder in folders),
         search=settings.model_dump(mode="json"),
         wanted=Wanted(form, column, scores, alignments, settings.n_best > 1),

@@ -49,16 +49,17 @@ COMMANDS = {
     "diagram": "Draw a model, unrolled over a short sentence.",
     "info": "Describe a model folder, or the machine.",
     "import": "Import a Hugging Face Marian model as a model folder.",
-    "export": "Export a model to Hugging Face, CTranslate2 or ONNX, or its word vectors.",
+    "export": "Export a model to Hugging Face, CTranslate2, ONNX or compact weights, or its word vectors.",
     "settings": "List the settings of recipes, with defaults and meanings.",
-    "models": "List the architectures, with their papers.",
+    "models": "List the installed models.",
+    "architectures": "List the architectures, with their papers.",
     "recipes": "List the recipes, with their papers and published scores.",
 }
 # commands that share a file with another one; all others live in the file of their own name
-SHARED_FILES = {"models": "recipes"}
+SHARED_FILES = {"architectures": "recipes"}
 # options of type list[str] that take one or two words: `--train corpus.tsv`, `--train corpus.de corpus.en`
 PAIR_OPTIONS = {
-    "train": ("--train", "--valid"),
+    "train": ("--train", "--valid", "--languages"),
     "shortlist": ("--train",),
     "align": ("--train",),
     "compare": ("--train", "--valid", "--test"),

@@ -46,9 +46,10 @@ def wants_shards(
 def first_recipe(models: list[Path]) -> "Recipe":
     """The recipe of the first model, whose search settings an ensemble uses."""
     from regard.config.settings import Recipe
+    from regard.inference.box import model_folder
     from regard.storage.folder import read_config
 
-    return read_config(models[0], Recipe)[0]
+    return read_config(model_folder(models[0]), Recipe)[0]
 
 
 def ray_address(given: str | None) -> str | None:

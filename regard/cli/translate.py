@@ -20,7 +20,12 @@ if TYPE_CHECKING:
 
 
 def translate(
-    models: Annotated[list[Path], typer.Argument(help="A model folder; several are an ensemble.", metavar="MODEL")],
+    models: Annotated[
+        list[Path],
+        typer.Argument(
+            help="A model folder or an installed model, such as de-en; several are an ensemble.", metavar="MODEL"
+        ),
+    ],
     input_file: Annotated[
         Path | None,
         typer.Option("--input", "-i", help="Read this file (.gz too), or the shards of 'a/*.gz'.", show_default=False),
@@ -89,6 +94,7 @@ def translate(
 
     \b
     regard translate models/de-en < in.txt > out.txt
+    echo "Der Hund schläft unter dem Tisch." | regard translate de-en
 
     A blank line gives a blank line. With --scores and --alignments, columns follow the text, separated by tabs.
     With --n-best 3, each line of input gives up to three lines `number ||| text ||| score`, numbered from 0, and a
@@ -187,9 +193,10 @@ def translate(
 
 
 def _load(models: list[Path], device: str) -> "Translator":
+    from regard.inference.box import model_folder
     from regard.inference.translator import Translator
 
-    loaded = [Translator.load(model, device) for model in models]
+    loaded = [Translator.load(model_folder(model), device) for model in models]
     return loaded[0] if len(loaded) == 1 else Translator.ensemble(loaded)
 
 
