@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from regard.bulk.run import translate_shards
+    from regard.comparison import compare
     from regard.data.text.aligner import align_text
     from regard.inference.captioner import Captioner
     from regard.inference.classifier import Classifier
@@ -32,6 +33,7 @@ __all__ = [
     "Translator",
     "__version__",
     "align_text",
+    "compare",
     "load",
     "train",
     "translate_shards",
@@ -44,12 +46,14 @@ _DOORS = {
     "Translation": "regard.inference.translation",
     "Translator": "regard.inference.translator",
     "align_text": "regard.data.text.aligner",
+    "compare": "regard.comparison",
     "load": "regard.inference.load",
     "train": "regard.training",
     "translate_shards": "regard.bulk.run",
 }
 _PACKAGES = {
     "bulk",
+    "comparison",
     "config",
     "data",
     "decoding",

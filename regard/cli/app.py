@@ -44,6 +44,7 @@ COMMANDS = {
     "shortlist": "Add a lexical shortlist to a model, for faster translation.",
     "look": "Draw the attention of a sentence or an image.",
     "compare": "Train recipes under the same budget, and compare them with trained models in one report.",
+    "gradients": "How far the gradient of the loss reaches back into the source, by architecture.",
     "serve": "Serve models over HTTP: a web page that shows attention, and LibreTranslate's API.",
     "steps": "The five steps of attention, number by number.",
     "diagram": "Draw a model, unrolled over a short sentence.",
@@ -63,6 +64,7 @@ PAIR_OPTIONS = {
     "shortlist": ("--train",),
     "align": ("--train",),
     "compare": ("--train", "--valid", "--test"),
+    "gradients": ("--test",),
 }
 # options whose value may be left out, as in `--ray`, with how a value looks: a model folder is none
 OPTIONAL_VALUES = {"translate": {"--ray": re.compile(r"local|auto|.*:.*")}}
