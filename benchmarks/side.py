@@ -29,7 +29,7 @@ BATCHES = (BatchSize("64 sentences", 64, None, 10), BatchSize("4,096 tokens", No
 
 
 LENGTH_LEARNED = 1.0
-"""Epochs after which outputs have about their usual length; a peer that trains its own model needs no more for its speed."""
+"""Epochs after which outputs have about their usual length; peers that train their own model need no more."""
 
 
 @dataclass(frozen=True)
