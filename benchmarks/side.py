@@ -29,7 +29,7 @@ BATCHES = (BatchSize("64 sentences", 64, None, 10), BatchSize("4,096 tokens", No
 
 
 LENGTH_LEARNED = 1.0
-"""Epochs after which outputs have about their usual length: enough to measure the speed of a peer's own model."""
+"""Epochs after which outputs have about their usual length; peers that train their own model need no more."""
 
 
 @dataclass(frozen=True)
