@@ -73,6 +73,18 @@ def _parse(word: str, overrides: Sequence[str]) -> Entrant:
     return Entrant(word, TASKS[type(recipe)], recipe=recipe, slug=slug(word))
 
 
+def labels(names: Sequence[str]) -> list[str]:
+    """Short names for figures: settings that all variants of a recipe share are left out, and so is their table."""
+    split = {name: (name.partition(":")[0], _COMMA.split(name.partition(":")[2])) for name in names}
+    short = []
+    for recipe, settings in split.values():
+        siblings = [set(others) for other, others in split.values() if other == recipe]
+        shared = set.intersection(*siblings) if len(siblings) > 1 else set()
+        told = [setting.partition(".")[2] or setting for setting in settings if setting and setting not in shared]
+        short.append(" ".join([recipe, ", ".join(told)]).strip())
+    return short if len(set(short)) == len(short) else list(names)
+
+
 def slug(name: str) -> str:
     """A name for files: letters, digits, dots and dashes."""
     return re.sub(r"[^\w.=-]+", "-", name).strip("-.")
