@@ -5,6 +5,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 TOOLS := $(VENV)/.tools-installed
+CLUSTER := $(VENV)/.cluster-installed
 # Linux without a GPU: TORCH=cpu installs the CPU build of PyTorch, without the gigabytes of CUDA.
 TORCH ?=
 TORCH_INDEX ?= $(if $(filter cpu,$(TORCH)),https://download.pytorch.org/whl/cpu)
@@ -40,6 +41,12 @@ $(TOOLS): $(STAMP)
 	@$(PIP) -c constraints.txt -e '.[dev]'
 	touch $(TOOLS)
 
+# Ray and pyarrow are large, and only the tests of bulk translation need them.
+$(CLUSTER): $(TOOLS)
+	@echo "Installing Ray and pyarrow, which the tests of bulk translation need (about 420 MB on disk): about half a minute"
+	@$(PIP) -c constraints.txt -e '.[cluster]'
+	touch $(CLUSTER)
+
 quickstart: venv ## train, translate, score and look, in about five minutes with installation (PAIR=en-fr, en-de or en-ko)
 	$(BIN)/regard quickstart --pair $(PAIR)
 
@@ -73,7 +80,7 @@ define RUN_BENCHMARK
 $(BIN)/python benchmarks/$(BENCHMARK).py --data $(DATA) $(if $(TORCH_INDEX),--torch-index $(TORCH_INDEX))
 endef
 
-test-slow: tools ## run the slow tests: train every architecture to convergence
+test-slow: $(CLUSTER) ## run the slow tests: train every architecture to convergence, lose nodes of a Ray cluster
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 -m slow
 
 fuzz: tools ## fuzz all file readers with 100,000 damaged files, about an hour (INPUTS=count)

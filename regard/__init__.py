@@ -14,6 +14,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from regard.bulk.run import translate_shards
     from regard.comparison import compare
     from regard.data.text.aligner import align_text
     from regard.inference.captioner import Captioner
@@ -35,6 +36,7 @@ __all__ = [
     "compare",
     "load",
     "train",
+    "translate_shards",
 ]
 
 # name -> the module that holds it; type checkers read the same above
@@ -47,8 +49,10 @@ _DOORS = {
     "compare": "regard.comparison",
     "load": "regard.inference.load",
     "train": "regard.training",
+    "translate_shards": "regard.bulk.run",
 }
 _PACKAGES = {
+    "bulk",
     "comparison",
     "config",
     "data",

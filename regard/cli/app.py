@@ -19,7 +19,7 @@ import errno
 import os
 import re
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from difflib import get_close_matches
 from importlib import import_module
 from keyword import iskeyword
@@ -67,6 +67,8 @@ PAIR_OPTIONS = {
     "compare": ("--train", "--valid", "--test"),
     "gradients": ("--test",),
 }
+# options whose value may be left out, as in `--ray`, with how a value looks: a model folder is none
+OPTIONAL_VALUES = {"translate": {"--ray": re.compile(r"local|auto|.*:.*")}}
 
 EXIT_FAULT = 1
 EXIT_USER_ERROR = 2
@@ -125,6 +127,7 @@ def build_app(wanted: str | None) -> typer.Typer:
 def _run(arguments: list[str]) -> int:
     wanted = _command_word(arguments)
     arguments = join_pair_options(arguments, PAIR_OPTIONS.get(wanted or "", ()))
+    arguments = fill_optional_values(arguments, OPTIONAL_VALUES.get(wanted or "", {}))
     command = typer.main.get_command(build_app(wanted))
     status = 0
     # Not command.main(): it handles Ctrl-C and closed pipes itself.
@@ -148,6 +151,16 @@ def join_pair_options(arguments: Sequence[str], options: Sequence[str]) -> list[
         else:
             joined.append(word)
     return joined
+
+
+def fill_optional_values(arguments: Sequence[str], options: Mapping[str, re.Pattern[str]]) -> list[str]:
+    """The arguments with a bare `--ray` written as `--ray=`, since typer knows no options with an optional value."""
+    filled: list[str] = []
+    for place, word in enumerate(arguments):
+        after = arguments[place + 1] if place + 1 < len(arguments) else ""
+        bare = word in options and (after.startswith("-") or not options[word].fullmatch(after))
+        filled.append(f"{word}=" if bare else word)
+    return filled
 
 
 def _split_equals(arguments: Sequence[str], options: Sequence[str]) -> Iterator[str]:
