@@ -29,7 +29,7 @@ class CTranslate2:
     def __init__(self, folder: Path, vocabulary: int, shortlist: bool) -> None:
         self.shortlist = shortlist
         self.name = "CTranslate2 4.8.4" + (", use_vmap" if shortlist else "")
-        self.borrows: str | None = "Regard transformer, shortlist" if shortlist else "Regard transformer"
+        self.borrows: str | None = "Regard transformer, shortlist, int8" if shortlist else "Regard transformer"
         self.cost = transformer(vocabulary)
         self.environment = PeerEnvironment(folder, RECIPE, None)
         self.driver = Driver(self.environment, "translate_with_ctranslate2.py")

@@ -28,10 +28,12 @@ PLAN = Plan(
     name="recurrent",
     about=__doc__,
     makers={
-        "luong": lambda options, size: Regard("luong", size),
+        "luong": lambda options, size: Regard("luong", size, translates=False),
         "bahdanau": lambda options, size: Regard("bahdanau", size),
-        "luong-shortlist": lambda options, size: Regard("luong", size, "shortlist"),
-        "luong-shortlist-int8": lambda options, size: Regard("luong", size, "shortlist", "int8"),
+        "torch": lambda options, size: Regard("bahdanau", size, "engine=torch"),
+        "float32": lambda options, size: Regard("bahdanau", size, "int8=false"),
+        "int8": lambda options, size: Regard("bahdanau", size, "int8"),
+        "shortlist-int8": lambda options, size: Regard("bahdanau", size, "shortlist", "int8"),
         "opennmt": lambda options, size: OpenNmt(
             "recurrent", options.work / "opennmt-environment", size, options.torch_index
         ),
@@ -48,7 +50,7 @@ PLAN = Plan(
         FIRST,
     ),
     minutes_per_run=1.0,
-    translation_epochs=5,
+    translation_epochs=3,
 )
 
 

@@ -77,10 +77,10 @@ class Regard:
     """One of the models; with options of `regard translate` it only translates, by the weights of the plain one."""
 
     own_batches = True
-    translation_allocators: tuple[str, ...] = ("default",)  # it tunes the allocator itself
 
-    def __init__(self, kind: str, vocabulary: int, *options: str) -> None:
+    def __init__(self, kind: str, vocabulary: int, *options: str, translates: bool = True) -> None:
         self.kind = kind
+        self.translation_allocators: tuple[str, ...] = ("default",) if translates else ()  # it tunes malloc itself
         self.shortlist = "shortlist" in options
         self.options = options
         self.name = ", ".join([f"Regard {kind}", *(option.replace("=", " ") for option in options)])

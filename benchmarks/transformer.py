@@ -26,19 +26,16 @@ from benchmarks.regard_side import Regard
 from benchmarks.side import BEAM, FIRST, GREEDY, BatchSize, lone
 
 LONE_SENTENCES = 100
-ENGINE = "engine=ctranslate2"
 
 PLAN = Plan(
     name="transformer",
     about=__doc__,
     makers={
         "regard": lambda options, size: Regard("transformer", size),
+        "torch": lambda options, size: Regard("transformer", size, "engine=torch"),
+        "float32": lambda options, size: Regard("transformer", size, "int8=false"),
         "int8": lambda options, size: Regard("transformer", size, "int8"),
-        "shortlist": lambda options, size: Regard("transformer", size, "shortlist"),
         "shortlist-int8": lambda options, size: Regard("transformer", size, "shortlist", "int8"),
-        "engine": lambda options, size: Regard("transformer", size, ENGINE),
-        "engine-int8": lambda options, size: Regard("transformer", size, ENGINE, "int8"),
-        "engine-shortlist-int8": lambda options, size: Regard("transformer", size, ENGINE, "shortlist", "int8"),
         "huggingface": lambda options, size: HuggingFace(
             options.work / "huggingface-environment", size, options.torch_index
         ),
@@ -51,7 +48,7 @@ PLAN = Plan(
     batches=(BatchSize("4,096 tokens", None, 4096, 2),),
     jobs=(GREEDY, BEAM, lone(1, LONE_SENTENCES), lone(5, LONE_SENTENCES), FIRST),
     minutes_per_run=0.4,
-    translation_epochs=6,
+    translation_epochs=3,
 )
 
 
