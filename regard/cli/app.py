@@ -43,7 +43,7 @@ COMMANDS = {
     "align": "Word alignment of parallel text, without a model.",
     "shortlist": "Add a lexical shortlist to a model, for faster translation.",
     "look": "Draw the attention of a sentence or an image.",
-    "compare": "Train image classifiers with and without attention, and compare them.",
+    "compare": "Train recipes under the same budget, and compare them with trained models in one report.",
     "serve": "Serve models over HTTP: a web page that shows attention, and LibreTranslate's API.",
     "steps": "The five steps of attention, number by number.",
     "diagram": "Draw a model, unrolled over a short sentence.",
@@ -57,7 +57,12 @@ COMMANDS = {
 # commands that share a file with another one; all others live in the file of their own name
 SHARED_FILES = {"models": "recipes"}
 # options of type list[str] that take one or two words: `--train corpus.tsv`, `--train corpus.de corpus.en`
-PAIR_OPTIONS = {"train": ("--train", "--valid"), "shortlist": ("--train",), "align": ("--train",)}
+PAIR_OPTIONS = {
+    "train": ("--train", "--valid"),
+    "shortlist": ("--train",),
+    "align": ("--train",),
+    "compare": ("--train", "--valid", "--test"),
+}
 
 EXIT_FAULT = 1
 EXIT_USER_ERROR = 2

@@ -78,6 +78,7 @@ def _translation(path: Path) -> tuple[AnyRecipe, dict[str, Any]]:
         "source_vocabulary": folder.source_tokenizer.size,
         "target_vocabulary": folder.target_tokenizer.size,
         "training_sentences_known": None if fingerprint is None else len(fingerprint),
+        "compiled": [{**copy._asdict(), "path": str(copy.path)} for copy in folder.compiled.listed()],
     }
     if folder.model_class:
         about |= {"model": folder.model_class, "title": None, "paper": None}
@@ -165,6 +166,10 @@ def _text(recipe: AnyRecipe, about: dict[str, Any]) -> str:
         "training and validation": _flat({name: value for name, value in metrics.items() if name not in SAID}),
         "settings of the model, and others that differ from the defaults": _flat(settings),
         "files": {name: _size(size) for name, size in about["files"].items()},
+        "compiled copies, which may be deleted": {
+            copy["name"]: f"{_size(copy['bytes'])}{'' if copy['fresh'] else ', outdated'}, in {copy['path']}"
+            for copy in about.get("compiled", ())
+        },
     }
     lines = [printable(about["path"]), *_rows(_facts(about))]
     for heading, rows in sections.items():

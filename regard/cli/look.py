@@ -48,15 +48,17 @@ def look(
     specials: Annotated[
         bool | None,
         typer.Option(
-            "--specials/--no-specials", help="Show <s> and </s> (with pieces: yes; else no).", show_default=False
+            "--specials/--no-specials",
+            help="Show <s> and </s> (with pieces: yes; else a column that holds the largest weight of a row).",
+            show_default=False,
         ),
     ] = None,
     kind: Annotated[
         str | None,
         typer.Option(help="Attention to show: cross, encoder-self, decoder-self.", show_default=False),
     ] = None,
-    layer: Annotated[int | None, typer.Option(help="Only this layer, from 0.", show_default=False)] = None,
-    head: Annotated[int | None, typer.Option(help="Only this head, from 0.", show_default=False)] = None,
+    layer: Annotated[int | None, typer.Option(help="Only this layer, counted from 1.", show_default=False)] = None,
+    head: Annotated[int | None, typer.Option(help="Only this head, counted from 1.", show_default=False)] = None,
     average: Annotated[bool, typer.Option("--average", help="The average of each layer's heads.")] = False,
     entropy: Annotated[
         bool, typer.Option("--entropy", help="Add the entropy of each row, in bits, and the sum of each column.")

@@ -95,9 +95,9 @@ def translate(
         check_open("stdout", "name a file with --output, or redirect it to one")
     from regard.data.lines import read_lines
     from regard.inference.lines import WINDOW
-    from regard.process import tune_process
+    from regard.process import tune_without_torch
 
-    tune_process(threads)
+    tune_without_torch(threads)
     translator = _load(models, device)
     flags = {
         "beam": beam,

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import overload
+from typing import TYPE_CHECKING, overload
 
 from regard.config.captioning import CaptionRecipe
 from regard.config.classification import ClassifierRecipe
 from regard.config.recipes import recipe_type
-from regard.inference.captioner import Captioner
-from regard.inference.classifier import Classifier
 from regard.inference.translator import Translator
-from regard.models.contract import MakeModel
 from regard.storage.folder import read_table
+
+if TYPE_CHECKING:
+    from regard.inference.captioner import Captioner
+    from regard.inference.classifier import Classifier
+    from regard.models.contract import MakeModel
 
 
 @overload
@@ -32,7 +34,11 @@ def load(
     """
     recipe = recipe_type(read_table(Path(folder))[0])
     if recipe is CaptionRecipe:
+        from regard.inference.captioner import Captioner
+
         return Captioner.load(folder, device)
     if recipe is ClassifierRecipe:
+        from regard.inference.classifier import Classifier
+
         return Classifier.load(folder, device)
     return Translator.load(folder, device=device, model=model)

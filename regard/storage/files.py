@@ -98,6 +98,13 @@ def write_tensors(path: Path, tensors: Mapping[str, Tensor], about: Mapping[str,
     write_bytes(path, safetensors.torch.save(plain, {"format": "pt", **(about or {})}))
 
 
+def write_arrays(path: Path, arrays: Mapping[str, Any], about: Mapping[str, str] | None = None) -> None:
+    """Write numpy arrays as a safetensors file with its metadata."""
+    import safetensors.numpy
+
+    write_bytes(path, safetensors.numpy.save(dict(arrays), dict(about or {})))
+
+
 @contextmanager
 def new_folder(path: Path) -> Iterator[Path]:
     """Create a folder atomically: it is renamed when complete, and removed on failure."""

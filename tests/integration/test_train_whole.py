@@ -72,6 +72,7 @@ def test_the_command_line_of_the_manual(tmp_path: Path) -> None:
         "metrics.json",
         "README.md",
         "training.fingerprint.npy",
+        "training.words.npy",
         "log.jsonl",
         "training",
     }

@@ -23,6 +23,7 @@ ORDER = [
     "look",
     "inference",
     "training",
+    "comparison",
     "interop",
     "serve",
     "cli",

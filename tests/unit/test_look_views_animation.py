@@ -135,11 +135,11 @@ def test_the_wanted_layer_and_head_are_shown() -> None:
     table = {"kind": "transformer", **small}
     translator = translator_of(table)
     look = translator.look(SENTENCE, reference=REFERENCE)
-    frame = frames_of(look, Choice(layer=0, head=1))[-1]
+    frame = frames_of(look, Choice(layer=1, head=2))[-1]
     (trace,) = [each for each in look.steps[frame.step].attention if (each.layer, each.head) == (0, 1)]
     drawn = [mark.value for mark in frame.marks if mark.what.startswith("weight[")]
     assert drawn == trace.weights
-    assert any("layer 0, head 1" in mark.text for mark in frame.marks)
+    assert any("layer 1, head 2" in mark.text for mark in frame.marks)
     with pytest.raises(ConfigError, match="no cross layer 5"):
         frames_of(look, Choice(layer=5))
     with pytest.raises(ConfigError, match="kind cross"):
@@ -196,7 +196,7 @@ def test_the_command_line_writes_it(tmp_path: Path, capsys: pytest.CaptureFixtur
     assert (tmp_path / "steps.gif").read_bytes().startswith(b"GIF89a")
     assert main(["look", str(tmp_path / "model"), "the cat", "a dog", "--output", str(tmp_path / "page.html")]) == 0
     page = (tmp_path / "page.html").read_text("utf-8")
-    assert "regard-look/1" in page
+    assert "regard-look/2" in page
     assert "a dog" in page
 
 
@@ -205,5 +205,5 @@ def test_a_notebook_shows_the_interactive_view() -> None:
     shown = translator.translate("the cat")._repr_html_()
     assert shown is not None
     assert shown == translator.look("the cat")._repr_html_()
-    assert "regard-look/1" in shown
+    assert "regard-look/2" in shown
     assert translator.translate("  ")._repr_html_() is None

@@ -135,4 +135,4 @@ def test_a_model_without_attention_shows_its_one_vector() -> None:
     assert table[-1].strip() == "·█▓░"
     assert look_table(look, digits=True).plain.isascii()
     with pytest.raises(NoAttention, match="regard models"):
-        look_table(look, Choice(layer=0))
+        look_table(look, Choice(layer=1))

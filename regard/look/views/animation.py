@@ -72,14 +72,13 @@ def _trace(look: Look, step: LookStep, choice: Choice) -> AttentionStep | None:
     if not step.attention:
         return None
     sizes = look.model.attention["cross"]
-    layer = sizes.layers - 1 if choice.layer is None else choice.layer
-    head = choice.head or 0
+    layer, head = choice.layer or sizes.layers, choice.head or 1
     for trace in step.attention:
-        if (trace.layer, trace.head) == (layer, head):
+        if (trace.layer + 1, trace.head + 1) == (layer, head):
             return trace
     raise ConfigError(
-        f"{look.model.name} has no cross layer {layer}, head {head}: its layers are 0 to {sizes.layers - 1}, "
-        f"the heads of each 0 to {sizes.heads - 1}."
+        f"{look.model.name} has no cross layer {layer}, head {head}: its layers are numbered from 1 to {sizes.layers}, "
+        f"the heads of each from 1 to {sizes.heads}."
     )
 
 
@@ -170,7 +169,7 @@ class _Scene:
             text = "the decoder says the next piece"
         name = f"step {self.number + 1} of {len(self.look.steps)}"
         if trace is not None and len(self.step.attention) > 1:
-            name += f"   layer {trace.layer}, head {trace.head}"
+            name += f"   layer {trace.layer + 1}, head {trace.head + 1}"
         return [
             Mark.text_at(20, 26, name, size=13, colour=ACCENT, anchor="left"),
             Mark.text_at(LEFT + (130 if "head" in name else 0), 26, text, size=15, colour=INK, anchor="left"),
