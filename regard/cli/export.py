@@ -27,7 +27,8 @@ def export(
     regard export models/de-en --to word2vec --side target --out vectors.txt
 
     huggingface: a Marian model (a Transformer with model.norm = "post").
-    ctranslate2, onnx: any Transformer.
+    ctranslate2: any Transformer.
+    onnx: any translation model, as graphs of the encoder, of one decoder step and of the output layer.
     word2vec: the vectors of whole words, of any model.
     """
     if to not in DOORS:

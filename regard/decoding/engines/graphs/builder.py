@@ -52,7 +52,7 @@ class Weights:
             found = self._tied.get(id(value))
             if found is None:
                 start = -(-self._end // ALIGNMENT) * ALIGNMENT
-                found = Place(start, value if self.empty else np.ascontiguousarray(value))
+                found = Place(start, value if self.empty else np.asarray(value, order="C"))
                 self._end = start + value.nbytes
                 if id(value) in self._tied:
                     self._tied[id(value)] = found
@@ -60,8 +60,8 @@ class Weights:
         return self.places[name]
 
     @property
-    def bytes(self) -> int:
-        """The size of `weights.bin`."""
+    def size(self) -> int:
+        """The size of `weights.bin` in bytes."""
         return self._end
 
     def quantise(self, weight: Array) -> tuple[Array, Array]:

@@ -9,7 +9,8 @@ from typing import Literal
 import numpy as np
 
 from regard.config.models import CellName
-from regard.decoding.engines.graphs.builder import Array, Graph
+from regard.decoding.engines.graphs.builder import Array, Graph, Inputs
+from regard.decoding.engines.graphs.proto import Shape
 
 CellKind = CellName | Literal["paper_gru", "cho"]
 State = tuple[str, ...]
@@ -155,13 +156,10 @@ def run(graph: Graph, inputs: str, real: str, directions: Sequence[Direction]) -
         kept = [body.op("Where", f"{own}.real", *pair) for pair in zip(new, before, strict=True)]
         after += kept
         shown.append(body.op("Identity", kept[0]))
-    given = {part: ("float32", ["B", "D"]) for before, _, _ in names for part in before}
-    given |= {
-        part: (kind, ["B", width])
-        for _, product, mask in names
-        for part, kind, width in ((product, "float32", "G"), (mask, "bool", 1))
-    }
-    found = {part: ("float32", ["B", "D"]) for part in (*after, *shown)}
+    given: dict[str, tuple[str, Shape]] = {part: ("float32", ["B", "D"]) for before, _, _ in names for part in before}
+    for _, product, mask in names:
+        given |= {product: ("float32", ["B", "G"]), mask: ("bool", ["B", 1])}
+    found: Inputs = {part: ("float32", ["B", "D"]) for part in (*after, *shown)}
     content = body.serialise("loop", given, found)
     ways = [int(each.backwards) for each in directions]
     results = graph.ops(

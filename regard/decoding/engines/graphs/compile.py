@@ -21,6 +21,9 @@ from regard.decoding.engines.graphs.signature import Signature
 from regard.decoding.engines.graphs.transformer import MAX_POSITIONS, POSITIONS, transformer
 
 MANIFEST = "graphs.json"
+GRAPHS = ("encode", "step", "project")
+GRAPH_FILES = (*(f"{name}.onnx" for name in GRAPHS), MANIFEST)
+GRAPH_BYTES = 4 << 20  # maximum size of one of these files
 
 ARCHITECTURES: dict[str, Callable[[Any, Graph, Graph], Signature]] = {
     "seq2seq": seq2seq,
@@ -35,7 +38,7 @@ SOURCE, TARGET, OUTPUT = "embeddings.source.weight", "embeddings.target.weight",
 
 def compile_model(settings: ModelConfig, tensors: Mapping[str, Array], *, int8: bool) -> dict[str, bytes]:
     """The files of a compiled model: graphs, weights and manifest."""
-    found = {name: np.ascontiguousarray(tensor, dtype=np.float32) for name, tensor in tensors.items()}
+    found = {name: np.asarray(tensor, dtype=np.float32, order="C") for name, tensor in tensors.items()}
     weights = Weights(_tied(settings, found), int8)
     return {**_files(settings, weights), WEIGHTS_FILE: weights.content()}
 
@@ -45,17 +48,19 @@ def is_compiled(
 ) -> bool:
     """Whether these graphs and this manifest, with `size` bytes of weights, are those of such a model."""
     empty = {name: np.broadcast_to(np.float32(0), shape) for name, shape in shapes.items()}
-    weights = Weights(_tied(settings, empty), int8, empty=True)
-    return dict(files) == _files(settings, weights) and size == weights.bytes
+    try:
+        weights = Weights(_tied(settings, empty), int8, empty=True)
+        return dict(files) == _files(settings, weights) and size == weights.size
+    except (KeyError, ValueError, IndexError):  # weights of another model
+        return False
 
 
 def _tied(settings: ModelConfig, tensors: dict[str, Array]) -> dict[str, Array]:
-    """The weights, with one array for tied ones."""
+    """The weights, with one array for tied ones, which a file has only under the first name."""
     found = dict(tensors)
-    if settings.tie_embeddings != "none":
-        found[OUTPUT] = found[TARGET]
-    if settings.tie_embeddings == "all":
-        found[SOURCE] = found[TARGET]
+    tied = {"none": (), "target": (OUTPUT, TARGET), "all": (OUTPUT, TARGET, SOURCE)}[settings.tie_embeddings]
+    for name in tied:
+        found[name] = found[OUTPUT]
     if isinstance(settings, TransformerSettings):
         found[POSITIONS] = position_table(settings)
     return found

@@ -10,7 +10,6 @@ import struct
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-import numpy as np
 from numpy.typing import NDArray
 
 Shape = Sequence[int | str]
@@ -41,7 +40,9 @@ def model(graph: bytes, producer: str, about: Mapping[str, str]) -> bytes:
     )
 
 
-def graph(name: str, nodes: Iterable[bytes], constants: Iterable[bytes], inputs: list[bytes], out: list[bytes]) -> bytes:
+def graph(
+    name: str, nodes: Iterable[bytes], constants: Iterable[bytes], inputs: list[bytes], out: list[bytes]
+) -> bytes:
     """A GraphProto."""
     return b"".join(
         [

@@ -13,7 +13,7 @@ import numpy as np
 from regard.config.models import BahdanauSettings, GnmtSettings, LuongSettings, Seq2SeqSettings
 from regard.decoding.engines.graphs.attention import Attention
 from regard.decoding.engines.graphs.builder import Graph
-from regard.decoding.engines.graphs.cells import STATE_TENSORS, Cell, Direction, State, run
+from regard.decoding.engines.graphs.cells import STATE_TENSORS, Cell, CellKind, Direction, State, run
 from regard.decoding.engines.graphs.sentence import Reader
 from regard.decoding.engines.graphs.signature import Signature, name_state, states
 
@@ -71,7 +71,7 @@ def bahdanau(settings: BahdanauSettings, encoder: Graph, step: Graph) -> Signatu
         reach=settings.max_source_positions if settings.score == "location" else None,
     )
     reader = Reader(encoder)
-    kind = "paper_gru" if settings.encoder_reset == "before" else "gru"
+    kind: CellKind = "paper_gru" if settings.encoder_reset == "before" else "gru"
     ways = [Direction(Cell(kind, "encoder_forward")), Direction(Cell(kind, "encoder_backward"), backwards=True)]
     both, ((_,), (first,)) = run(encoder, reader.words(), reader.real, ways)
     annotations = reader.batch_first(encoder.op("Concat", *both, axis=-1))
@@ -148,7 +148,9 @@ def luong(settings: LuongSettings, encoder: Graph, step: Graph) -> Signature:
     name_state(step, [*after, attentional] if settings.input_feeding else after, "next")
     step.op("Identity", weights, name="alignment")
     sizes = [size] * len(final) + [output_size] * len(nothing)
-    return Signature(hidden=output_size, memory=attention.memory(), states=sizes, aligns=True, max_positions=attention.reach)
+    return Signature(
+        hidden=output_size, memory=attention.memory(), states=sizes, aligns=True, max_positions=attention.reach
+    )
 
 
 # --- GNMT 2016 -------------------------------------------------------------------------------------------------------
@@ -227,5 +229,3 @@ def maxout(graph: Graph, inputs: str, size: int) -> None:
     """The output: the maximum of each pair of neighbours."""
     pairs = graph.op("Reshape", inputs, graph.numbers(0, size, 2))
     graph.op("ReduceMax", pairs, axes=[2], keepdims=0, name="hidden")
-
-

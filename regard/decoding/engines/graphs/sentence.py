@@ -33,7 +33,9 @@ class Reader:
     def reordered(self, outputs: str) -> str:
         """Outputs (B, S, D) of a reversed sentence in the order of the sentence."""
         index = self._graph.op("Unsqueeze", self._reversal(), self._graph.numbers(2))
-        return self._graph.op("GatherElements", outputs, self._graph.op("Expand", index, self._graph.op("Shape", outputs)), axis=1)
+        return self._graph.op(
+            "GatherElements", outputs, self._graph.op("Expand", index, self._graph.op("Shape", outputs)), axis=1
+        )
 
     def _reversal(self) -> str:
         """(B, S): the source index of each position of the reversed sentence; padding and EOS stay."""
@@ -41,5 +43,3 @@ class Reader:
         ends = graph.op("Sub", self._ends, graph.numbers(1))
         swapped = graph.op("Sub", graph.op("Sub", ends, graph.numbers(1)), self._positions)
         return graph.op("Where", graph.op("Less", self._positions, ends), swapped, self._positions)
-
-

@@ -11,6 +11,7 @@ from regard.config.models import TransformerSettings
 from regard.config.vocabulary import BOS, PAD
 from regard.decoding.engines.graphs.attention import LOWEST
 from regard.decoding.engines.graphs.builder import Graph
+from regard.decoding.engines.graphs.proto import Shape
 from regard.decoding.engines.graphs.sentence import Reader
 from regard.decoding.engines.graphs.signature import GROWS, Signature, name_state, states
 
@@ -23,13 +24,14 @@ def transformer(settings: TransformerSettings, encoder: Graph, step: Graph) -> S
     _encode(settings, encoder)
     _step(settings, step)
     head, layers = settings.hidden_size // settings.heads, range(settings.decoder_layers)
-    memory = {f"memory.keys.{layer}": ("float32", ["B", settings.heads, head, "S"]) for layer in layers}
-    memory |= {f"memory.values.{layer}": ("float32", ["B", settings.heads, "S", head]) for layer in layers}
+    memory: dict[str, tuple[str, Shape]] = {
+        f"memory.keys.{layer}": ("float32", ["B", settings.heads, head, "S"]) for layer in layers
+    }
+    for layer in layers:
+        memory[f"memory.values.{layer}"] = ("float32", ["B", settings.heads, "S", head])
     memory["memory.mask"] = ("float32", ["B", 1, 1, "S"])
     cache: list[Sequence[int | str]] = [[settings.heads, GROWS, head]] * (2 * settings.decoder_layers)
-    return Signature(
-        hidden=settings.hidden_size, memory=memory, states=cache, aligns=True, max_positions=MAX_POSITIONS
-    )
+    return Signature(hidden=settings.hidden_size, memory=memory, states=cache, aligns=True, max_positions=MAX_POSITIONS)
 
 
 def _encode(settings: TransformerSettings, graph: Graph) -> None:
@@ -87,12 +89,12 @@ def _step(settings: TransformerSettings, graph: Graph) -> None:
         outputs = part.feedforward(part.after(outputs, looked, norm), layer)
     graph.op("Squeeze", part.final(outputs, "decoder"), graph.numbers(1), name="hidden")
     name_state(graph, grown, "next")
-    layer = max(0, settings.decoder_layers - 2) if settings.alignment_layer is None else settings.alignment_layer
+    aligned = max(0, settings.decoder_layers - 2) if settings.alignment_layer is None else settings.alignment_layer - 1
     if settings.alignment_head is None:
-        alignment = graph.op("ReduceMean", seen[layer], axes=[1], keepdims=0)  # (B, R, S)
+        alignment = graph.op("ReduceMean", seen[aligned], axes=[1], keepdims=0)  # (B, R, S)
     else:
-        head = graph.literal("alignment_head", np.array(settings.alignment_head, dtype=np.int64))
-        alignment = graph.op("Gather", seen[layer], head, axis=1)
+        head = graph.literal("alignment_head", np.array(settings.alignment_head - 1, dtype=np.int64))
+        alignment = graph.op("Gather", seen[aligned], head, axis=1)
     shape = graph.op("Concat", graph.numbers(-1), graph.size("memory.mask", 3), axis=0)
     graph.op("Reshape", alignment, shape, name="alignment")
 
@@ -168,7 +170,9 @@ class _Parts:
             return graph.op("Relu", inputs)
         if self.settings.activation == "silu":
             return graph.op("Mul", inputs, graph.op("Sigmoid", inputs))
-        share = graph.op("Add", graph.op("Erf", graph.op("Mul", inputs, graph.number(math.sqrt(0.5)))), graph.number(1.0))
+        share = graph.op(
+            "Add", graph.op("Erf", graph.op("Mul", inputs, graph.number(math.sqrt(0.5)))), graph.number(1.0)
+        )
         return graph.op("Mul", graph.op("Mul", inputs, share), graph.number(0.5))
 
     def final(self, outputs: str, side: str) -> str:

@@ -16,11 +16,11 @@ import numpy as np
 
 from regard.config.settings import SearchSettings
 from regard.decoding.engines.graphs.builder import WEIGHTS_FILE
-from regard.decoding.engines.graphs.compile import MANIFEST
+from regard.decoding.engines.graphs.compile import GRAPHS, MANIFEST
 from regard.decoding.engines.graphs.shortlist import project_columns
 from regard.decoding.engines.onnxruntime.search import Request, search, stream
 from regard.decoding.engines.onnxruntime.steps import Array, Steps
-from regard.decoding.hypothesis import Hypothesis
+from regard.decoding.hypothesis import Hypothesis, StreamedToken
 from regard.errors import ConfigError
 
 ROWS = 128
@@ -59,7 +59,7 @@ class OnnxRuntimeModel:
         options.intra_op_num_threads = options.inter_op_num_threads = 1
         options.log_severity_level = QUIET
         self._options = options
-        self._sessions = {name: self._session(str(folder / f"{name}.onnx")) for name in ("encode", "step", "project")}
+        self._sessions = {name: self._session(str(folder / f"{name}.onnx")) for name in GRAPHS}
         self._encoded = [output.name for output in self._sessions["encode"].get_outputs()]
         self._output: dict[str, Array] = {}
         if shortlist:
@@ -151,9 +151,11 @@ class OnnxRuntimeModel:
         request = Request(settings, columns=chosen, unk=unk)
         return search(Steps(self, sentences, chosen, request.width), request)
 
-    def stream(self, sentence: Sequence[int], settings: SearchSettings, columns: Array | None = None) -> Iterator[Any]:
-        """Stream the tokens of greedy search."""
-        request = Request(settings, columns=columns)
+    def stream(
+        self, sentence: Sequence[int], settings: SearchSettings, columns: Array | None = None, unk: int | None = None
+    ) -> Iterator[StreamedToken]:
+        """Stream the tokens of greedy search, whatever the beam."""
+        request = Request(settings.model_copy(update={"beam": 1, "n_best": 1}), columns=columns, unk=unk)
         return stream(Steps(self, [sentence], columns, request.width), request)
 
 

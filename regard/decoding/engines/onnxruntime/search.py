@@ -16,12 +16,24 @@ import numpy as np
 from regard.config.settings import SearchSettings
 from regard.config.vocabulary import BOS, EOS, PAD
 from regard.decoding.engines.onnxruntime.steps import Array, Steps
-from regard.decoding.hypothesis import Ending, Hypothesis
-from regard.decoding.stream import StreamedToken
+from regard.decoding.hypothesis import Hypothesis, StreamedToken
 from regard.decoding.penalties import COVERAGE_FLOOR, length_penalty
 
 FORBIDDEN = 3  # PAD, BOS, EOS
 SHRINK_SHARE = 8  # done sentences are removed once they are 1/8 of the batch, since removal copies the memory
+
+
+@dataclass(frozen=True)
+class Ending:
+    """The last token of a hypothesis; backpointers lead to the others."""
+
+    step: int
+    row: int  # the parent row at that step
+    token: int
+    log_probability: float
+    score: float
+    finished: bool
+    coverage_penalty: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -86,9 +98,7 @@ class Record:
         alpha = request.settings.length_penalty
         return [[self._read(end, past, names, alpha) for end in ends] for ends in endings]
 
-    def _read(
-        self, ending: Ending, past: list[list[list[float]]], names: list[int] | None, alpha: float
-    ) -> Hypothesis:
+    def _read(self, ending: Ending, past: list[list[list[float]]], names: list[int] | None, alpha: float) -> Hypothesis:
         parent_of, token_of, log_probability_of = past
         row = ending.row
         rows, ids, log_probabilities = [row], [ending.token], [ending.log_probability]

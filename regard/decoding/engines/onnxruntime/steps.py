@@ -38,7 +38,9 @@ class Rows:
 class Steps:
     """The steps of a batch of sentences; B shrinks as sentences finish."""
 
-    def __init__(self, model: OnnxRuntimeModel, sentences: Sequence[Sequence[int]], columns: Array | None, k: int) -> None:
+    def __init__(
+        self, model: OnnxRuntimeModel, sentences: Sequence[Sequence[int]], columns: Array | None, k: int
+    ) -> None:
         self._model = model
         self.lengths = np.array([len(ids) for ids in sentences])
         source = np.zeros((len(sentences), int(self.lengths.max())), dtype=np.int64)  # 0 is PAD
@@ -116,7 +118,7 @@ class Steps:
 
     def _allocate(self, count: int) -> Rows:
         model = self._model
-        shapes = [[self.position + 1 if size == "T" else size for size in sizes] for sizes in model.states]
+        shapes = [[size if isinstance(size, int) else self.position + 1 for size in sizes] for sizes in model.states]
         hidden = np.empty((count, model.hidden), dtype=np.float32)
         best = np.empty((count, self.k), dtype=np.float32)
         best_token = np.empty((count, self.k), dtype=np.int64)
@@ -154,5 +156,3 @@ class Steps:
         if not self._model.grows and self._last is not None:
             self._bindings[key] = binding
         return binding
-
-
