@@ -39,15 +39,15 @@ A {folder.recipe.model.kind} model trained with Regard, exported as ONNX graphs 
 | graph | inputs | outputs |
 |---|---|---|
 | `encode.onnx`, once per batch | `source` (B, S), `lengths` (B,) | `memory.*`, `state.*` |
-| `step.onnx`, once per token | `token`, `parent` (N,), `position` (1,), `memory.*`, `state.*` | `hidden` (N, D), `next.*`, \
-`alignment` (N, S) if the model has attention |
+| `step.onnx`, once per token | `token`, `parent` (N,), `position` (1,), `memory.*`, `state.*` | `hidden` (N, D), \
+`next.*`, `alignment` (N, S) if the model has attention |
 | `project.onnx`, once per token | `hidden` (N, D), `k` (1,) | `logits` (N, V); the k largest log-probabilities `best` \
 and their ids `token` |
 
-The weights are in `weights.bin`; the graphs read it from their own folder. `graphs.json` names the memory, the shapes of
-the states and the vocabularies. Padding is 0. A sentence ends with 3. Decoding starts with 2; 0 and 2 never appear.
-The outputs `next.*` of a step are the inputs `state.*` of the next one, whose row n continues row `parent[n]`. The rows
-of a sentence are adjacent, for beam search.
+The weights are in `weights.bin`; the graphs read it from their own folder. `graphs.json` has the names of the memory,
+the shapes of the states and the sizes of the vocabularies. Padding is 0. A sentence ends with 3. Decoding starts with
+2; 0 and 2 never appear. The outputs `next.*` of a step are the inputs `state.*` of the next one, whose row n continues
+row `parent[n]`. The rows of a sentence are adjacent, for beam search.
 
 ```python
 import numpy as np

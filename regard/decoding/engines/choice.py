@@ -110,6 +110,10 @@ class Engines:
             raise ConfigError(f'search.engine = "{settings.engine}": {why}: use search.engine = "torch".')
         return settings.engine
 
+    def likely(self, settings: SearchSettings) -> str:
+        """The engine of these settings, supported or not."""
+        return self.name(settings) if settings.engine == "auto" else settings.engine
+
     def why_not(self, name: str, settings: SearchSettings) -> str | None:
         """Why "auto" does not select this engine; None if it may."""
         if name == "torch":
