@@ -28,8 +28,8 @@ class BatchSize:
 BATCHES = (BatchSize("64 sentences", 64, None, 10), BatchSize("4,096 tokens", None, 4096, 4))
 
 
-LENGTH_LEARNED = 2.0
-"""Epochs after which outputs have their usual length; a peer that trains its own model needs no more for its speed."""
+LENGTH_LEARNED = 1.0
+"""Epochs after which outputs have about their usual length; peers that train their own model need no more."""
 
 
 @dataclass(frozen=True)

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from regard.cli.options import reads_images
+from regard.cli.options import MODEL_HELP, reads_images
 from regard.errors import ConfigError, printable
+from regard.inference.box import model_folder
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -33,7 +34,8 @@ SAID = ("data", "parameters", "source_vocabulary", "target_vocabulary", "unfinis
 
 def info(
     model: Annotated[
-        Path | None, typer.Argument(help="A model folder that `regard train` wrote.", show_default=False)
+        Path | None,
+        typer.Argument(help=MODEL_HELP, show_default=False),
     ] = None,
     machine: Annotated[bool, typer.Option("--machine", help="Describe the machine instead: for bug reports.")] = False,
     output_format: Annotated[OutputFormat, typer.Option("--format", help="Text, or everything as JSON.")] = (
@@ -57,6 +59,7 @@ def info(
         found = describe_machine()
         typer.echo(json.dumps(found) if output_format is OutputFormat.json else machine_text(found))
         return
+    model = model_folder(model)
     recipe, about = _images(model) if reads_images(model) else _translation(model)
     typer.echo(json.dumps(about, ensure_ascii=False) if output_format is OutputFormat.json else _text(recipe, about))
 
@@ -73,6 +76,7 @@ def _translation(path: Path) -> tuple[AnyRecipe, dict[str, Any]]:
     fingerprint = load_fingerprint(path)
     about = _about(path, folder.recipe, folder.version, weights, folder.metrics) | {
         "paths": None if paths is None else paths._asdict(),
+        "languages": folder.recipe.text.languages,
         "tokenizer": folder.recipe.text.tokenizer,
         "joint": folder.source_tokenizer is folder.target_tokenizer,
         "source_vocabulary": folder.source_tokenizer.size,
@@ -234,6 +238,8 @@ def _facts(about: dict[str, Any]) -> dict[str, str]:
 def _input_and_output(about: dict[str, Any]) -> dict[str, str]:
     """Vocabularies, image sizes, classes."""
     facts: dict[str, str] = {}
+    if about.get("languages"):
+        facts["languages"] = "→".join(about["languages"])
     if "input" in about:
         channels, height, width = about["input"]
         facts["images"] = f"{height} x {width} pixels, {'grey' if channels == 1 else 'colour'}"

@@ -5,8 +5,9 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from regard.cli.options import reads_images
+from regard.cli.options import MODEL_HELP, reads_images
 from regard.errors import ConfigError
+from regard.inference.box import model_folder
 
 if TYPE_CHECKING:
     from regard.look.maps import Choice
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
 
 def look(
     context: typer.Context,
-    model: Annotated[Path, typer.Argument(help="A model folder that `regard train` wrote.", show_default=False)],
+    model: Annotated[Path, typer.Argument(help=MODEL_HELP, show_default=False)],
     sentences: Annotated[
         list[str] | None,
         typer.Argument(
@@ -94,10 +95,12 @@ def look(
     regard look models/transformer "the black cat sleeps ." --layer 2 --output heads.pdf
     regard look models/en-fr --over-time --output strip.png
     regard look models/scenes photo.png --output look.gif
+    regard look de-en/bahdanau "Der Hund schläft unter dem Tisch."
     regard look models/fashion shirt.png --output look.png
 
     A model without attention shows its one vector instead.
     """
+    model = model_folder(model)
     if reads_images(model):
         from regard.cli.look_image import look_image
 

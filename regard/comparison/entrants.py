@@ -2,7 +2,7 @@
 
 luong                                        a recipe, trained under the common budget
 luong:model.score=dot,model.layers=1         the same with changed settings
-models/de-en                                 a model folder, evaluated as it is
+models/de-en, de-en/luong, de-en/*           a model folder or installed models, evaluated as they are
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from regard.config.classification import ClassifierRecipe
 from regard.config.recipes import TaskRecipe, load_recipe, recipe_names, recipe_type, with_overrides
 from regard.config.settings import Recipe
 from regard.errors import ConfigError, did_you_mean
+from regard.inference.box import boxed_names, expanded, model_folder
 from regard.storage.folder import holds_finished_model, read_table
 
 _COMMA = re.compile(r",(?![^\[]*\])")  # between settings, not inside a list such as [0.9,0.98]
@@ -40,7 +41,7 @@ class Entrant:
 
 def parse_entrants(words: Sequence[str], overrides: Sequence[str]) -> list[Entrant]:
     """The entrants of a command line; all must be of one task and none twice."""
-    entrants = [_parse(word, overrides) for word in words]
+    entrants = [_parse(word, overrides) for each in words for word in expanded(each)]
     if not entrants:
         raise ConfigError("nothing to compare: name recipes (see `regard recipes`) or model folders.")
     names = [entrant.name for entrant in entrants]
@@ -56,9 +57,10 @@ def parse_entrants(words: Sequence[str], overrides: Sequence[str]) -> list[Entra
 
 def _parse(word: str, overrides: Sequence[str]) -> Entrant:
     name, _, settings = word.partition(":")
-    if not settings and holds_finished_model(Path(word)):
-        task = TASKS[recipe_type(read_table(Path(word))[0])]
-        return Entrant(word.rstrip("/"), task, folder=Path(word), slug=slug(word))
+    if not settings and (holds_finished_model(Path(word)) or word in boxed_names()):
+        folder = model_folder(word)
+        task = TASKS[recipe_type(read_table(folder)[0])]
+        return Entrant(word.rstrip("/"), task, folder=folder, slug=slug(word))
     if not settings and Path(word).is_dir() and word not in recipe_names():
         raise ConfigError(f"{word}: is a folder, but not of a finished model: name a recipe or a model folder.")
     changes = [change for change in _COMMA.split(settings) if change]
@@ -69,6 +71,18 @@ def _parse(word: str, overrides: Sequence[str]) -> Entrant:
         raise ConfigError(f"{name}: there is no such recipe or model folder: {did_you_mean(name, recipe_names())}")
     recipe = load_recipe(name, [*overrides, *changes])
     return Entrant(word, TASKS[type(recipe)], recipe=recipe, slug=slug(word))
+
+
+def labels(names: Sequence[str]) -> list[str]:
+    """Short names for figures: settings that all variants of a recipe share are left out, and so is their table."""
+    split = {name: (name.partition(":")[0], _COMMA.split(name.partition(":")[2])) for name in names}
+    short = []
+    for recipe, settings in split.values():
+        siblings = [set(others) for other, others in split.values() if other == recipe]
+        shared = set.intersection(*siblings) if len(siblings) > 1 else set()
+        told = [setting.partition(".")[2] or setting for setting in settings if setting and setting not in shared]
+        short.append(" ".join([recipe, ", ".join(told)]).strip())
+    return short if len(set(short)) == len(short) else list(names)
 
 
 def slug(name: str) -> str:

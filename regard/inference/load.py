@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, overload
 from regard.config.captioning import CaptionRecipe
 from regard.config.classification import ClassifierRecipe
 from regard.config.recipes import recipe_type
+from regard.inference.box import model_folder
 from regard.inference.translator import Translator
 from regard.storage.folder import read_table
 
@@ -28,11 +29,12 @@ def load(folder: str | Path, device: str = ..., *, model: MakeModel) -> Translat
 def load(
     folder: str | Path, device: str = "cpu", model: MakeModel | None = None
 ) -> Translator | Captioner | Classifier:
-    """The model of a folder: a Translator, a Captioner or a Classifier.
+    """The model of a folder, or an installed one such as "de-en": a Translator, a Captioner or a Classifier.
 
     `model` is your own model, if you gave one to `train`.
     """
-    recipe = recipe_type(read_table(Path(folder))[0])
+    folder = model_folder(folder)
+    recipe = recipe_type(read_table(folder)[0])
     if recipe is CaptionRecipe:
         from regard.inference.captioner import Captioner
 

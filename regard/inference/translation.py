@@ -118,7 +118,7 @@ class Translation:
         """Attention between words (W_t, W_s): summed over a source word's pieces, averaged over a target word's."""
         if self.alignment is None:
             raise NoAttention(
-                "this translation has no attention: use a model that has it (see `regard models`), "
+                "this translation has no attention: use a model that has it (see `regard architectures`), "
                 "and translate with attention=True."
             )
         return word_attention(

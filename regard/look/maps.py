@@ -118,7 +118,7 @@ def no_attention(look: Look) -> str:
     """The reason why there is no map."""
     return (
         f"{look.model.name}: a {look.model.kind} model has no attention, so there is no matrix to draw: "
-        "train one that has (see `regard models`)."
+        "train one that has (see `regard architectures`)."
     )
 
 

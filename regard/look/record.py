@@ -84,6 +84,7 @@ class About(_Part):
 
     name: str
     kind: str
+    score: str | None = None  # the score function by its name in the settings, such as additive; None: several or none
     window: Literal["local-m", "local-p"] | None = None
     attention: dict[Kind, HeadCount] = {}
 

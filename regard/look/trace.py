@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from regard.config.vocabulary import BOS, UNK
 from regard.data.text.overlap import Fingerprint
@@ -42,11 +42,21 @@ from regard.models import MODELS
 from regard.models.contract import Model, Step, join_steps
 from regard.nn.attention.intervention import Intervention, Kind
 from regard.nn.attention.memory import Memory
+from regard.nn.attention.multihead import MultiHead
+from regard.nn.attention.scores import Additive, Cosine, Dot, General, Location, ScaledDot, Score
 from regard.nn.attention.trace import Attention, Trace
 
 MOST_DIMENSIONS, FEWEST_DIMENSIONS = 8, 2  # of a vector that are shown
 MOST_VALUES = 200_000  # numbers of weighted values in one record; many heads show fewer dimensions each
 MOST_SUMMARY = 64
+SCORE_NAMES: dict[type[nn.Module], str] = {
+    Dot: "dot",
+    ScaledDot: "scaled_dot",
+    General: "general",
+    Additive: "additive",
+    Location: "location",
+    Cosine: "cosine",
+}
 
 
 class Said(Protocol):
@@ -297,9 +307,20 @@ def _about(name: str, model: Model, attention: Attention, traces: Sequence[Trace
     return About(
         name=name,
         kind=next((known for known, model_class in MODELS.items() if model_class is kind), kind.__name__),
+        score=score_name(model),
         window=("local-p" if predictive else "local-m") if local else None,
         attention=sizes,
     )
+
+
+def score_name(model: Model) -> str | None:
+    """The score function of all attention modules; None if there are several, none, or one of the user's own."""
+    names = {
+        "scaled_dot" if isinstance(module, MultiHead) else SCORE_NAMES.get(type(module))
+        for module in model.modules()
+        if isinstance(module, Score | MultiHead)
+    }
+    return names.pop() if len(names) == 1 else None
 
 
 def _beam(tree: BeamTree, target: Sequence[int], tokenizer: Tokenizer) -> Beam:

@@ -7,11 +7,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from regard.errors import ConfigError
-from regard.inference.captioner import Captioner
-from regard.inference.classifier import Classifier
+from regard.inference.box import expanded, model_folder
 from regard.inference.load import load
 from regard.inference.translator import Translator
-from regard.serve.image_models import ServedCaptioner, ServedClassifier, ServedImageModel
+from regard.serve.image_models import ServedImageModel, served_images
 from regard.serve.languages import Languages, languages_of, parse_pair
 
 
@@ -78,7 +77,7 @@ class ServedModels:
 def load_models(
     arguments: Sequence[str], languages: str | None = None, device: str = "cpu", overrides: Sequence[str] = ()
 ) -> ServedModels:
-    """The models of `FOLDER` or `NAME=FOLDER` arguments.
+    """The models of `FOLDER` or `NAME=FOLDER` arguments; a folder may be an installed model, or a pattern of them.
 
     The language pair comes from `languages` ("de-en", for all), a NAME of that form, or the folder.
     `overrides` ("search.engine=ctranslate2") override the search settings of translators; unsupported models raise.
@@ -86,7 +85,7 @@ def load_models(
     given = None
     if languages is not None and (given := parse_pair(languages)) is None:
         raise ConfigError(f"--languages {languages}: write it as source-target codes, such as de-en.")
-    loaded = [_load(argument, given, device, overrides) for argument in arguments]
+    loaded = [_load(argument, given, device, overrides) for each in arguments for argument in expanded(each)]
     return ServedModels(
         [model for model in loaded if isinstance(model, ServedModel)],
         [model for model in loaded if isinstance(model, ServedImageModel)],
@@ -101,15 +100,12 @@ def _load(
         name, folder = "", argument
     if equals and not name and folder != argument:
         raise ConfigError(f"{argument}: the name before = is empty: write NAME=FOLDER.")
-    path = Path(folder)
-    own_name = name or path.resolve().name
+    path = model_folder(folder)
+    boxed = path != Path(folder)
+    own_name = name or (folder if boxed else path.resolve().name)
     loaded = load(path, device)
-    if isinstance(loaded, Captioner):
-        return ServedCaptioner(own_name, loaded)
-    if isinstance(loaded, Classifier):
-        return ServedClassifier(own_name, loaded)
-    translator = loaded
-    if overrides:
-        translator.change_search(overrides)
-    languages = given or parse_pair(name) or languages_of(translator.metrics, path.resolve().name)
-    return ServedModel(own_name, translator, languages)
+    if not isinstance(loaded, Translator):
+        return served_images(own_name, loaded)
+    loaded.change_search(overrides)  # opens the engine: the first request does not wait for it
+    languages = given or parse_pair(name) or languages_of(loaded.recipe, own_name)
+    return ServedModel(own_name, loaded, languages)

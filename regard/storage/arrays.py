@@ -19,11 +19,14 @@ INTEGERS = ("I64", "I32", "I16", "I8", "U8", "BOOL")
 Array = npt.NDArray[np.generic]
 Shape = tuple[int, ...]
 
+INT8_SCALE = ".int8_scale"
+"""`NAME.int8_scale` are the scales of the compact tensor NAME (`compact.py`)."""
+
 
 def read_shapes(path: Path) -> dict[str, Shape]:
     """The shapes of a file's tensors by name, from the header only."""
     with opened_tensors(path) as file:
-        return {name: tensor_shape(path, name, file) for name in file.keys()}  # noqa: SIM118 (not a dict)
+        return {name: tensor_shape(path, name, file) for name in own_names(file)}
 
 
 def read_arrays(path: Path) -> dict[str, Array]:
@@ -53,6 +56,13 @@ def opened_tensors(path: Path, framework: str = "numpy") -> Iterator[Any]:
             yield file
     except (safetensors.SafetensorError, OSError, ValueError, RuntimeError, AttributeError) as error:
         raise _damaged(path, short(error)) from None
+
+
+def own_names(file: Any) -> list[str]:
+    """The names of a file's tensors; the scales of compact ones belong to them."""
+    names = list(file.keys())
+    scales = {name + INT8_SCALE for name in names}
+    return [name for name in names if name not in scales]
 
 
 def tensor_shape(path: Path, name: str, file: Any) -> Shape:

@@ -13,19 +13,26 @@ from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
 from regard.errors import ModelFolderError
-from regard.storage.arrays import Shape, opened_tensors, read_shapes, tensor_shape
+from regard.storage.arrays import INT8_SCALE, Shape, opened_tensors, own_names, read_shapes, tensor_shape
+from regard.storage.compact import expand
 from regard.storage.reading import RESTORE, short
 
 AnyModule = TypeVar("AnyModule", bound=nn.Module)
 
 
 def read_tensors(path: Path, names: Iterable[str] | None = None) -> dict[str, Tensor]:
-    """The tensors of a file, or those in `names`."""
+    """The tensors of a file, or those in `names`; compact ones are expanded to float32."""
     with opened_tensors(path, "pt") as file:
-        wanted = list(file.keys() if names is None else names)
+        stored = set(file.keys())
+        wanted = own_names(file) if names is None else list(names)
+        tensors: dict[str, Tensor] = {}
         for name in wanted:
             tensor_shape(path, name, file)
-        return {name: file.get_tensor(name) for name in wanted}
+            tensors[name] = file.get_tensor(name)
+            if (scale := name + INT8_SCALE) in stored:
+                tensor_shape(path, scale, file)
+                tensors[name] = expand(name, tensors[name], file.get_tensor(scale), path)
+        return tensors
 
 
 def build_checked(build: Callable[[], AnyModule], path: Path) -> AnyModule:

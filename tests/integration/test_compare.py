@@ -10,7 +10,7 @@ from test_train_classifier import folder_of_classes
 
 from regard.cli import main
 from regard.comparison import compare
-from regard.comparison.entrants import parse_entrants, slug
+from regard.comparison.entrants import labels, parse_entrants, slug
 from regard.errors import ConfigError, ModelFolderError
 from regard.evaluation.significance import paired_bootstrap
 from regard.inference.translator import Translator
@@ -28,6 +28,12 @@ def test_entrants_are_recipes_variants_and_models(tmp_path: Path) -> None:
     assert variant.recipe.model_dump()["model"]["score"] == "dot"
     assert variant.recipe.model_dump()["training"]["betas"] == (0.9, 0.999)
     assert slug("luong:model.score=dot") == "luong-model.score=dot"
+    assert labels(["luong:model.score=dot,model.layers=1", "luong:model.score=general,model.layers=1", "bahdanau"]) == [
+        "luong score=dot",
+        "luong score=general",
+        "bahdanau",
+    ]
+    assert labels(["luong:model.score=dot"]) == ["luong score=dot"]
 
 
 @pytest.mark.parametrize(

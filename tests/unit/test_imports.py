@@ -22,6 +22,7 @@ ORDER = [
     "evaluation",
     "look",
     "inference",
+    "bulk",
     "training",
     "comparison",
     "interop",

@@ -26,7 +26,7 @@ from regard.look.views.notes import notes
 from regard.look.views.pictures import check_picture_path, write_picture
 from regard.look.views.terminal import shorten
 
-INK, MUTED, PAPER = "#22303c", "#7b8794", "#ffffff"
+INK, MUTED, PAPER = "#22303c", "#5f6b78", "#ffffff"  # muted text has a contrast of 5.4:1
 # White, then one hue that darkens evenly: weights are compared by lightness alone, also in grey print.
 COLOURS = LinearSegmentedColormap.from_list(
     "regard", ["#f5f7fa", "#cfdff0", "#8fb8de", "#4a86bf", "#1f568f", "#0d2f5c"]

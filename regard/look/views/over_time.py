@@ -13,8 +13,8 @@ from rich.text import Text
 from regard.errors import ConfigError, DataError
 from regard.look.maps import Choice, Map, ends_matter, maps_of
 from regard.look.record import Look
-from regard.look.views.gif import WIDTH, write_images
-from regard.look.views.heatmap import PAPER, Panel, grid_cell, save_figure, sheet_figure
+from regard.look.views.gif import WIDTH, palette_of, write_images
+from regard.look.views.heatmap import COLOURS, INK, MUTED, PAPER, Panel, grid_cell, save_figure, sheet_figure
 from regard.look.views.terminal import map_table
 
 STRIP_MOMENTS, TERMINAL_MOMENTS = 6, 3
@@ -97,4 +97,4 @@ def _save_gif(
         image.paste(Image.open(buffer).convert("RGB"), (0, 0))
         images.append(image)
     times = [FRAME / speed] * (len(images) - 1) + [LAST_FRAME / speed]
-    write_images(images, times, path)
+    write_images(images, times, path, palette_of(COLOURS, 192, (INK, MUTED), (PAPER,)))

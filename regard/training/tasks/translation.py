@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from regard.config.languages import languages_of_text
 from regard.config.recipes import with_overrides
 from regard.config.settings import Recipe, TrainingSettings
 from regard.data.text.batches import BatchPlan
@@ -74,6 +75,7 @@ class TranslationTask(Task[Translator]):
         without = isinstance(valid, str) and valid == NO_VALIDATION
         check_valid_is_there(self.recipe, None if without else "given or held out")
         text = open_text(train, "train")
+        recipe = with_languages(self.recipe, text.description)
         valid_text = None if valid is None or without else open_text(valid, "valid")
         if valid is None:
             if (held := hold_out(text)) is not None:
@@ -84,7 +86,7 @@ class TranslationTask(Task[Translator]):
                 reporter.say("warning: too few pairs to hold some out: there is no validation.")
         start = self.start_from
         tokenizers = None if start is None else Tokenizers(start.source_tokenizer, start.target_tokenizer)
-        prepared = prepare(self.recipe, text, valid_text, folder, tokenizers, reporter)
+        prepared = prepare(recipe, text, valid_text, folder, tokenizers, reporter)
         if start is None or prepared.words is None:
             return prepared
         before = load_fingerprint(start.path, WORDS_FILE)
@@ -199,6 +201,12 @@ class PreparedTranslation(PreparedTask[Translator]):
             Translator.load(run.out).prepare()
         except ConfigError as error:  # such as a missing package; the model is whole without it
             run.reporter.say(str(error))
+
+
+def with_languages(recipe: Recipe, description: str) -> Recipe:
+    """The recipe with the languages that the description of the text tells, unless it has them."""
+    languages = recipe.text.languages or languages_of_text(description)
+    return recipe.model_copy(update={"text": recipe.text.model_copy(update={"languages": languages})})
 
 
 def translator_of(prepared: Prepared, model: Model, out: Path, device: torch.device) -> Translator:
