@@ -139,16 +139,15 @@ def train(
     regard train --resume models/de-en
     regard train --resume models/de-en --budget 2h
     regard train transformer --train corpus.de corpus.en --out models/de-en --workers 8
-    torchrun --nnodes 2 --nproc-per-node 8 --rdzv-backend c10d --rdzv-id de-en --rdzv-endpoint HOST:29500 \
-        -m regard train transformer --train corpus.de corpus.en --out /shared/de-en
+    torchrun --standalone --nproc-per-node 8 -m regard train transformer --train corpus.de corpus.en --out models/de-en
 
     --budget, --epochs and --updates replace the recipe's own end, and count from the start of the training; of several,
     the first that is reached counts. `regard settings` lists what else --set can change.
 
     --from, --dry-run and --watch-sentence are for translation models.
 
-    With several workers, or under torchrun, each batch is divided among the processes: the updates stay the same, only
-    faster. Under torchrun --out is a folder that all machines share.
+    With several workers, or under torchrun, each batch is divided among the processes; the updates stay the same. Under
+    torchrun --out is a folder that all machines share.
 
     Ctrl-C saves a checkpoint and stops; --resume continues from it bit for bit, to the end that was set or a new one.
     The best model so far is in the folder from the first validation on.

@@ -137,7 +137,7 @@ def images(kind: str) -> ClassifierRecipe | CaptionRecipe:
         sizes = {"image_size": 32, "channels": [8, 8, 16], "embedding_size": 8, "hidden_size": 12, "attention_size": 8}
         table = {"model": {"kind": "captioner", **sizes}, "training": {"batch_images": 8, **steps}}
         return check_as(CaptionRecipe, table, "test")
-    sizes = {"hidden_size": 16, "heads": 2, "layers": 1, "patch_size": 7, "dropout": 0.0}
+    sizes = {"hidden_size": 16, "heads": 2, "layers": 1, "patch_size": 8, "dropout": 0.0}
     return check_as(ClassifierRecipe, {"model": {"kind": kind, **sizes}, "training": steps}, "test")
 
 
@@ -154,10 +154,10 @@ def test_images_take_the_same_way(tmp_path: Path, kind: str, data: str) -> None:
 
 # --- signals and kills, through the command -----------------------------------------------------------------------
 
-LONG = [
-    *("--set", "training.updates=400", "--set", "training.validate_every=150", "--set", "training.log_every=10"),
-    *("--set", "training.save_every=0.02", "--set", "training.batch_tokens=200"),
-]
+LONG = (
+    "updates = 400\nvalidate_every = 150\nlog_every = 10\nsave_every = 0.02\nbatch_tokens = 200\nwarmup = 20\n"
+    "learning_rate = 0.001\n"
+)
 
 
 @pytest.fixture
@@ -165,7 +165,7 @@ def files(tmp_path: Path) -> list[str]:
     """A recipe, and files to train on."""
     sizes = 'kind = "transformer"\nhidden_size = 16\nencoder_layers = 1\ndecoder_layers = 1\nheads = 2\n'
     text = '[text]\ntokenizer = "word"\nmin_frequency = 1\njoint = true\n'
-    (tmp_path / "tiny.toml").write_text(f"[model]\n{sizes}feedforward_size = 24\n{text}", "utf-8")
+    (tmp_path / "tiny.toml").write_text(f"[model]\n{sizes}feedforward_size = 24\n{text}[training]\n{LONG}", "utf-8")
     for place, name in enumerate(("source", "target")):
         (tmp_path / name).write_text("".join(f"{pair[place]}\n" for pair in pairs(600)), "utf-8")
     source, target = str(tmp_path / "source"), str(tmp_path / "target")
@@ -210,9 +210,7 @@ LINUX = pytest.mark.skipif(sys.platform != "linux", reason="finds processes in /
 def whole(files: list[str], tmp_path: Path) -> Path:
     """The training that nothing disturbs."""
     out = tmp_path / "whole"
-    subprocess.run(
-        [sys.executable, "-m", "regard", *files, "--out", str(out), "--workers", "2", *LONG], cwd=ROOT, check=True
-    )
+    subprocess.run([sys.executable, "-m", "regard", *files, "--out", str(out), "--workers", "2"], cwd=ROOT, check=True)
     return out
 
 
@@ -220,7 +218,7 @@ def whole(files: list[str], tmp_path: Path) -> Path:
 @pytest.mark.slow
 def test_signals_save_and_kills_go_on_from_the_last_checkpoint(whole: Path, files: list[str], tmp_path: Path) -> None:
     out, log = tmp_path / "disturbed", tmp_path / "log"
-    process = start(["regard", *files, "--out", str(out), "--workers", "2", *LONG], log)
+    process = start(["regard", *files, "--out", str(out), "--workers", "2"], log)
     until(reached(out, 50), process)
     os.kill(ranks_of(process.pid)[1], signal.SIGKILL)
     until(lambda: "a worker was killed by SIGKILL: starting all again" in log.read_text("utf-8"), process)
@@ -255,7 +253,7 @@ def test_signals_save_and_kills_go_on_from_the_last_checkpoint(whole: Path, file
 def test_torchrun_restarts_from_the_last_checkpoint(whole: Path, files: list[str], tmp_path: Path) -> None:
     out, log = tmp_path / "torchrun", tmp_path / "log"
     agent = ["torch.distributed.run", "--standalone", "--nproc-per-node", "2", "--max-restarts", "2", "-m"]
-    process = start([*agent, "regard", *files, "--out", str(out), *LONG], log)
+    process = start([*agent, "regard", *files, "--out", str(out)], log)
     until(reached(out, 60), process)
     os.kill(ranks_of(process.pid)[0], signal.SIGKILL)
     assert process.wait(180) == 0
@@ -270,7 +268,7 @@ def test_torchrun_restarts_from_the_last_checkpoint(whole: Path, files: list[str
 def test_an_error_in_the_ranks_is_one_line(files: list[str], tmp_path: Path) -> None:
     out, log = tmp_path / "bad", tmp_path / "log"
     hot = ["--workers", "2", "--set", "training.learning_rate=1e30", "--set", "training.optimizer=sgd"]
-    assert start(["regard", *files, "--out", str(out), *LONG, *hot], log).wait(180) == 2
+    assert start(["regard", *files, "--out", str(out), *hot], log).wait(180) == 2
     said = [line for line in log.read_text("utf-8").splitlines() if line.startswith("regard: error")]
     assert len(said) == 1
     assert "lower the rate" in said[0]
