@@ -23,6 +23,8 @@ import numpy as np
 import torch
 import torch.distributed as dist
 from torch import nn
+from torch.distributed.distributed_c10d import PrefixStore, Store
+from torch.distributed.rendezvous import rendezvous
 
 from regard.models.contract import Batch
 from regard.training.gradients import Gradients
@@ -100,8 +102,9 @@ class Ranks(Group):
 
     def __init__(self, device: torch.device) -> None:
         # Numbers and texts travel through gloo. Gradients of a GPU go through NCCL.
-        dist.init_process_group("cpu:gloo,cuda:nccl" if device.type == "cuda" else "gloo", timeout=PATIENCE)
-        self.rank, self.size = dist.get_rank(), dist.get_world_size()
+        backend = "cpu:gloo,cuda:nccl" if device.type == "cuda" else "gloo"
+        store, self.rank, self.size = next(rendezvous("env://", timeout=PATIENCE))
+        dist.init_process_group(backend, store=_own_part(store), rank=self.rank, world_size=self.size, timeout=PATIENCE)
         self.device = device
         self._patient = dist.new_group(backend="gloo", timeout=timedelta(days=30))
         self._gradients: Gradients | None = None
@@ -160,6 +163,23 @@ class Ranks(Group):
             while not work.is_completed():
                 time.sleep(0.02)
             work.wait()
+
+
+def _own_part(store: Store) -> Store:
+    """The part of torchrun's store that belongs to this attempt.
+
+    The agent keeps its store through restarts, with the addresses of dead ranks in it. Between machines the number of
+    restarts may differ: there `must_not_share_store` asks for a new store instead.
+    """
+    if os.environ["GROUP_WORLD_SIZE"] != "1":
+        return store
+    return PrefixStore(f"attempt-{os.environ['TORCHELASTIC_RESTART_COUNT']}", store)
+
+
+def must_not_share_store() -> bool:
+    """Whether ranks on several machines would find the addresses of dead ranks after a restart."""
+    several = is_launched() and os.environ["GROUP_WORLD_SIZE"] != "1"
+    return several and os.environ.get("TORCHELASTIC_USE_AGENT_STORE") == "True"
 
 
 @contextmanager

@@ -25,7 +25,7 @@ from regard.storage.reading import read_json
 from regard.storage.run import RUN
 from regard.training.budget import PLAN, Journal, ends, how_far, lengthen, updates_asked
 from regard.training.checkpoint import Checkpoints, FollowedCheckpoints, TrainingState
-from regard.training.distributed import Group
+from regard.training.distributed import Group, must_not_share_store
 from regard.training.finish import choose_weights, farewell, training_metrics
 from regard.training.interrupt import Interrupts
 from regard.training.launch import mark_job
@@ -208,6 +208,10 @@ class Session:
         if self.group.leads:
             if self.group.size > 1:
                 self.reporter.say(f"training in {self.group.size} processes")
+            if must_not_share_store():
+                self.reporter.say(
+                    "warning: after a loss torchrun cannot restart: start it with TORCH_DISABLE_SHARE_RDZV_TCP_STORE=1."
+                )
             self.group.call(checkpoints.number())
         self.group.attach(model)
         with self._log(state) as log:

@@ -256,7 +256,10 @@ def test_torchrun_restarts_from_the_last_checkpoint(whole: Path, files: list[str
     process = start([*agent, "regard", *files, "--out", str(out)], log)
     until(reached(out, 60), process)
     os.kill(ranks_of(process.pid)[0], signal.SIGKILL)
-    assert process.wait(180) == 0
+    try:
+        assert process.wait(180) == 0
+    finally:
+        process.terminate()
     assert distance(whole, out) == 0
     said = log.read_text("utf-8")
     assert "rank 1: waiting for rank 0 to prepare the training" in said

@@ -18,6 +18,7 @@ from regard.storage.weights import read_tensors
 
 ROOT = Path(__file__).parents[2]
 HOSTS = {"regard-one": "10.77.0.1", "regard-two": "10.77.0.2"}
+VARIABLES = {"GLOO_SOCKET_IFNAME": "veth0", "TORCH_DISABLE_SHARE_RDZV_TCP_STORE": "1", "OMP_NUM_THREADS": "1"}
 RECIPE = """
 [model]
 kind = "transformer"
@@ -79,12 +80,18 @@ def torchrun(host: str, command: list[str], log: Path) -> "subprocess.Popen[byte
     address, first = HOSTS[host], next(iter(HOSTS.values()))
     agent = ["--nnodes", "2", "--nproc-per-node", "1", "--max-restarts", "5", "--rdzv-backend", "c10d"]
     meeting = ["--rdzv-id", "test", "--rdzv-endpoint", f"{first}:29500", "--local-addr", address]
+    meeting += ["--rdzv-conf", f"is_host={int(address == first)}"]  # it would guess by the name of this machine
     words = ["ip", "netns", "exec", host, sys.executable, "-m", "torch.distributed.run", *agent, *meeting, "-m"]
     with log.open("ab") as file:
         return subprocess.Popen(
             [*words, "regard", *command],
             cwd=ROOT,
-            env={**os.environ, "GLOO_SOCKET_IFNAME": "veth0", "OMP_NUM_THREADS": "1"},
+            env={
+                **os.environ,
+                "GLOO_SOCKET_IFNAME": "veth0",
+                "TORCH_DISABLE_SHARE_RDZV_TCP_STORE": "1",
+                "OMP_NUM_THREADS": "1",
+            },
             stdout=file,
             stderr=file,
         )
