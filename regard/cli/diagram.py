@@ -1,11 +1,13 @@
 """`regard diagram`: a model unrolled over a short sentence."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from regard.errors import ConfigError, ModelFolderError
+from regard.inference.box import boxed_names, model_folder
 from regard.storage.reading import CONFIG_BYTES, read_json
 
 if TYPE_CHECKING:
@@ -14,7 +16,8 @@ if TYPE_CHECKING:
 
 def diagram(
     recipe: Annotated[
-        str, typer.Argument(help="A recipe's name, a recipe file or a model folder.", show_default=False)
+        str,
+        typer.Argument(help="A recipe, by name or file, or a model.", show_default=False),
     ],
     source: Annotated[str, typer.Option(help="The source sentence, up to 8 words.")] = "the cat sat",
     target: Annotated[
@@ -34,21 +37,27 @@ def diagram(
 
     Example: regard diagram bahdanau --source "the cat sat" --output bahdanau.svg
     """
-    from regard.config.recipes import with_overrides
-    from regard.look.views.diagram import build_diagram
-    from regard.look.views.diagram_svg import draw_diagram
     from regard.look.views.pictures import check_picture_path, write_picture
 
     if output is not None:
         check_picture_path(output, ["svg"])
-    read = with_overrides(_recipe_of(recipe), settings or ())
-    graph = build_diagram(read.model, source, target)
-    svg = draw_diagram(graph, Path(recipe).resolve().name.removesuffix(".toml"), _subtitle(read))
+    svg = diagram_of(recipe, source, target, settings or ())
     if output is None:
         typer.echo(svg, nl=False)
     else:
         write_picture(output, svg.encode())
         typer.echo(f"wrote {output}", err=True)
+
+
+def diagram_of(recipe: str, source: str, target: str | None = None, settings: Sequence[str] = ()) -> str:
+    """The SVG of a recipe or a model folder, with `table.key=value` changes."""
+    from regard.config.recipes import with_overrides
+    from regard.look.views.diagram import build_diagram
+    from regard.look.views.diagram_svg import draw_diagram
+
+    read = with_overrides(_recipe_of(recipe), settings)
+    graph = build_diagram(read.model, source, target)
+    return draw_diagram(graph, Path(recipe).resolve().name.removesuffix(".toml"), _subtitle(read))
 
 
 def _recipe_of(name: str) -> "Recipe":
@@ -58,7 +67,9 @@ def _recipe_of(name: str) -> "Recipe":
 
     folder = Path(name)
     if not folder.is_dir():
-        return load_recipe_as(Recipe, name)
+        if name not in boxed_names():
+            return load_recipe_as(Recipe, name)
+        folder = model_folder(name)
     try:
         table = read_json(folder / "config.json", CONFIG_BYTES)
         about = dict(table.pop("regard"))

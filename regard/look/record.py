@@ -6,6 +6,7 @@ Letters: T target pieces, S source pieces, both with </s>; L layers, H heads.
 
 from __future__ import annotations
 
+import math
 from typing import Any, Literal
 
 import numpy as np
@@ -15,8 +16,13 @@ from regard.errors import DataError
 from regard.look.measures import Weights, axes_of, measure
 from regard.nn.attention.intervention import Intervention, Kind
 
-FORMAT: Literal["regard-look/1"] = "regard-look/1"
+FORMAT: Literal["regard-look/2"] = "regard-look/2"
 
+TINY = 1e-30  # floor of a probability whose logarithm is taken
+POOR_PROBABILITY, POOR_SHARE = 0.5, 0.25  # of a doubtful translation: mean probability, share of unfamiliar words
+COMPUTED = ("measures", "mean_probability", "doubtful")
+
+Unfamiliar = Literal["bytes", "unknown", "unseen"]
 Row = list[float]
 Matrix = list[Row]
 
@@ -26,19 +32,30 @@ class _Part(BaseModel):
 
 
 class Piece(_Part):
-    """One piece of a sentence: as the vocabulary spells it, as it stands in the line, and the word it belongs to."""
+    """One piece of a sentence: as the vocabulary spells it, as it stands in the line, its word and its unit."""
 
     text: str
     surface: str
     word: int | None  # None for </s>
+    unit: int | None  # None for </s>
     id: int
 
 
+class Unit(_Part):
+    """A word without its punctuation, or the punctuation at one end of a word, as regard/data/text/words.py splits."""
+
+    text: str
+    word: int  # the white-space word
+    probability: float | None = None  # target: the geometric mean over its pieces
+    unfamiliar: Unfamiliar | None = None  # source: spelt in bytes, <unk>, not in training
+
+
 class Side(_Part):
-    """A sentence: its text, its white-space words and its pieces, the closing </s> included."""
+    """A sentence: its text, white-space words, units and pieces, the closing </s> included."""
 
     text: str
     words: list[str]
+    units: list[Unit]
     pieces: list[Piece]
 
 
@@ -67,6 +84,7 @@ class About(_Part):
 
     name: str
     kind: str
+    score: str | None = None  # the score function by its name in the settings, such as additive; None: several or none
     window: Literal["local-m", "local-p"] | None = None
     attention: dict[Kind, HeadCount] = {}
 
@@ -135,7 +153,7 @@ class Beam(_Part):
 class Measures(_Part):
     """Entropy of each row in bits, by target piece, and coverage of each column, by source piece.
 
-    Between words, each piece has the number of its word; what a view hides counts.
+    Between words, each piece has the number of its unit; hidden rows and columns count.
     """
 
     words: tuple[Row, Row]
@@ -153,7 +171,7 @@ class Moment(_Part):
 class Look(_Part):
     """The look record of one sentence."""
 
-    format: Literal["regard-look/1"] = FORMAT
+    format: Literal["regard-look/2"] = FORMAT
     model: About
     source: Side
     target: Side
@@ -172,6 +190,24 @@ class Look(_Part):
     image: LookedImage | None = None  # where the source is an image; `source` then has no pieces
     beam: Beam | None = None
     over_time: list[Moment] | None = None
+
+    @computed_field  # type: ignore[prop-decorator]
+    @property
+    def mean_probability(self) -> float | None:
+        """The geometric mean of the target units' probabilities: the mean probability per word."""
+        known = [unit.probability for unit in self.target.units if unit.probability is not None]
+        if not known:
+            return None
+        return float(f"{math.exp(sum(map(math.log, (max(each, TINY) for each in known))) / len(known)):.6g}")
+
+    @computed_field  # type: ignore[prop-decorator]
+    @property
+    def doubtful(self) -> bool:
+        """Whether the translation is improbable and much of the source is unfamiliar: expect nonsense."""
+        words = [unit for unit in self.source.units if any(map(str.isalnum, unit.text)) or unit.unfamiliar]
+        unfamiliar = sum(unit.unfamiliar is not None for unit in words)
+        improbable = self.mean_probability is not None and self.mean_probability < POOR_PROBABILITY
+        return improbable and unfamiliar >= max(1, POOR_SHARE * len(words))
 
     @computed_field  # type: ignore[prop-decorator]
     @property
@@ -222,7 +258,7 @@ class Look(_Part):
     def from_dict(cls, values: dict[str, Any]) -> Look:
         """The look that `to_dict` wrote."""
         try:
-            return cls.model_validate({name: value for name, value in values.items() if name != "measures"})
+            return cls.model_validate({name: value for name, value in values.items() if name not in COMPUTED})
         except ValidationError as error:
             first = error.errors(include_url=False, include_input=False)[0]
             where = ".".join(str(part) for part in first["loc"])

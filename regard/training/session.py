@@ -21,6 +21,7 @@ from regard.models.contract import Predictor
 from regard.process import Machine, usable_precision
 from regard.storage.files import check_files, checked_files, reason, sha256, sync_folder, write_checksums
 from regard.storage.folder import METRICS, holds_model, remove_all
+from regard.storage.lock import only_writer
 from regard.storage.reading import read_json
 from regard.storage.run import RUN
 from regard.training.budget import PLAN, Journal, ends, how_far, lengthen, updates_asked
@@ -29,7 +30,6 @@ from regard.training.distributed import Group, must_not_share_store
 from regard.training.finish import choose_weights, farewell, training_metrics
 from regard.training.interrupt import Interrupts
 from regard.training.launch import mark_job
-from regard.training.lock import only_training_in
 from regard.training.loop import Run, learn
 from regard.training.optimizer import build_optimizer
 from regard.training.progress import Log, NoLog, Reporter, duration
@@ -70,7 +70,7 @@ class Session:
         try:
             with Interrupts() as interrupts, own_random_numbers(device), ExitStack() as files:
                 if group.leads:
-                    files.enter_context(only_training_in(out))
+                    files.enter_context(only_writer(out, "training", "--out"))
                     files.enter_context(_tidy(out, interrupts))
                 yield cls(out, device, reporter, interrupts, tensorboard, group, machine)
         finally:

@@ -94,7 +94,7 @@ def test_an_image_is_veiled_where_a_word_did_not_look(
     Image.new("RGB", (10 * positions, 10), "white").save(pixels, "png")
     png = base64.b64encode(pixels.getvalue()).decode()
     image = {"width": 10 * positions, "height": 10, "rows": 1, "columns": positions, "png": png}
-    source = {"text": "", "words": [], "pieces": []}
+    source = {"text": "", "words": [], "units": [], "pieces": []}
     path = tmp_path / "image.html"
     path.write_text(render_html(Look.from_dict({**look.to_dict(), "image": image, "source": source})), "utf-8")
     page, seen = opened(browser, path, "#unit=pieces")

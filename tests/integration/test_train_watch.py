@@ -56,6 +56,12 @@ def test_each_validation_is_kept_once_for_each_sentence(whole: Path) -> None:
         watched_look(whole, "x")
 
 
+def test_a_record_of_another_version_is_named(whole: Path, tmp_path: Path) -> None:
+    (tmp_path / WATCH).write_text((whole / WATCH).read_text().replace("regard-look/2", "regard-look/1"))
+    with pytest.raises(DataError, match="another version"):
+        read_moments(tmp_path)
+
+
 def test_watching_changes_nothing_that_is_learned(whole: Path, tmp_path: Path) -> None:
     run(tmp_path / "blind", watch=())
     assert (tmp_path / "blind/model.safetensors").read_bytes() == (whole / "model.safetensors").read_bytes()
@@ -137,7 +143,7 @@ def test_the_maps_of_all_moments(whole: Path) -> None:
         np.testing.assert_allclose(drawn.weights, np.array(moment.alignment)[:-1, :-1])
     assert over_time_table(look, Choice()).plain.count("update") == 3
     with pytest.raises(ConfigError, match="only the alignment is kept"):
-        moment_maps(look, Choice(layer=0))
+        moment_maps(look, Choice(layer=1))
     with pytest.raises(DataError, match="nothing was kept"):
         moment_maps(look.model_copy(update={"over_time": []}), Choice())
     assert spread(10, 4) == [0, 3, 6, 9]
