@@ -31,7 +31,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from regard.config.models import TransformerSettings
+from regard.config.models import ModelConfig, TransformerSettings
 from regard.errors import NoAttention
 from regard.models.paths import Paths
 from regard.nn.attention.intervention import Intervention, Kind
@@ -145,6 +145,14 @@ class TransformerWeights:
     tensors: Mapping[str, Tensor]
 
 
+@dataclass(frozen=True)
+class ModelWeights:
+    """Settings and weights of a built-in model; tied weights appear under each name."""
+
+    settings: ModelConfig
+    tensors: Mapping[str, Tensor]
+
+
 class Predictor(nn.Module, ABC):
     """The part of the interface that training uses, and that classifiers implement: hidden states and logits."""
 
@@ -193,6 +201,10 @@ class Model(Predictor):
     def projection(self, columns: Tensor | None = None) -> Callable[[Tensor], Tensor]:
         """`project` for many steps: a model may precompute the part that depends on `columns` only."""
         return lambda hidden: self.project(hidden, columns)
+
+    def compilable(self) -> ModelWeights | None:
+        """Settings and weights for compiled engines and exports; None if the model is not one of the papers'."""
+        return None
 
     def transformer_weights(self) -> TransformerWeights | None:
         """The weights for compiled engines and exports; None if the model is not a Transformer."""
