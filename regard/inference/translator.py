@@ -8,8 +8,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, overload
 
 from regard.config.settings import Recipe, SearchSettings
-from regard.data.text.corpus import Pair
-from regard.data.text.overlap import Fingerprint, load_fingerprint
+from regard.data.text.hashes import Fingerprint
+from regard.data.text.overlap import load_fingerprint
+from regard.data.text.parallel import Pair
 from regard.data.text.tokenizer import Tokenizer
 from regard.decoding.engines.choice import Engines
 from regard.decoding.engines.engine import Extras
@@ -110,7 +111,7 @@ class Translator:
         return joined
 
     def __repr__(self) -> str:
-        return translator_line(self._model, self.recipe, len(self.parts))
+        return translator_line(self._model, self.recipe, self._engines.likely(self.recipe.search), len(self.parts))
 
     def __reduce__(self) -> tuple[Callable[..., Translator], tuple[Any, ...]]:
         """A pickle holds the model folder's path and the search settings, never weights."""

@@ -8,7 +8,8 @@ import torch
 
 from regard.cli import main
 from regard.config.recipes import check_recipe
-from regard.data.text.overlap import FINGERPRINT_FILE, fingerprint
+from regard.data.text.hashes import fingerprint
+from regard.data.text.overlap import FINGERPRINT_FILE
 from regard.data.text.tokenizer import Tokenizer
 from regard.inference.folder import write_folder
 from regard.machine.processor import Verdict
