@@ -11,6 +11,7 @@ from regard.inference.captioner import Captioner
 from regard.inference.classifier import Classifier
 from regard.inference.load import load
 from regard.inference.translator import Translator
+from regard.serve.examples import validation_samples
 from regard.serve.image_models import ServedCaptioner, ServedClassifier, ServedImageModel
 from regard.serve.languages import Languages, languages_of, parse_pair
 
@@ -22,6 +23,7 @@ class ServedModel:
     name: str
     translator: Translator
     languages: Languages
+    samples: tuple[str, ...] = ()  # sentences of its validation text
 
 
 class ServedModels:
@@ -112,4 +114,4 @@ def _load(
     if overrides:
         translator.change_search(overrides)
     languages = given or parse_pair(name) or languages_of(translator.metrics, path.resolve().name)
-    return ServedModel(own_name, translator, languages)
+    return ServedModel(own_name, translator, languages, validation_samples(path))

@@ -16,6 +16,7 @@ from regard.errors import RegardError
 from regard.inference.streaming import StreamedPiece
 from regard.nn.attention.intervention import Edit, Intervention
 from regard.serve.errors import ApiError
+from regard.serve.examples import examples_of
 from regard.serve.image_models import ServedImageModel
 from regard.serve.languages import UNKNOWN
 from regard.serve.libre import errors
@@ -82,6 +83,13 @@ class StreamRequest(Asked):
     text: str = Field(description="the text")
 
 
+class Example(BaseModel):
+    """A sentence to begin with."""
+
+    kind: Literal["reordering", "agreement", "negation", "question", "long", "unseen", "sample"]
+    text: str
+
+
 class ModelInfo(BaseModel):
     """A served model."""
 
@@ -97,6 +105,7 @@ class ModelInfo(BaseModel):
     bleu: float | None = None
     accuracy: float | None = None
     attention: dict[str, dict[str, int]]
+    examples: list[Example] = Field([], description="sentences to begin with")
     sample: Literal["scenes", "two-ears"] | None = Field(None, description="kind of sample image (/api/sample-image)")
     can_look: bool = True
 
@@ -148,7 +157,7 @@ def own_routes(service: Service) -> APIRouter:
         model = find(service, asked.model)
         texts = [asked.text] if asked.reference is None else [asked.text, asked.reference]
         for text in texts:
-            service.check_size([text], service.settings.max_look_characters)
+            check_length(service, text)
         check_look(service, model, asked)
         record = await service.wait(request, service.queue.call(_looker(model, asked)))
         return Response(record, media_type="application/json")
@@ -189,8 +198,9 @@ def describe(model: ServedModel) -> ModelInfo:
         source_language=model.languages.source,
         target_language=model.languages.target,
         parameters=sum(parameter.numel() for parameter in translator.model.parameters()),
-        bleu=_measured(translator.metrics, "bleu", 2),
+        bleu=_measured(translator.metrics, "bleu"),
         attention=_attention(model),
+        examples=[Example.model_validate(each) for each in examples_of(model.languages.source, model.samples)],
     )
 
 
@@ -207,17 +217,17 @@ def describe_image_model(model: ServedImageModel) -> ModelInfo:
         source_language=UNKNOWN,
         target_language=UNKNOWN,
         parameters=model.parameters,
-        bleu=_measured(metrics, "bleu", 2),
-        accuracy=_measured(metrics, "accuracy", 4),
+        bleu=_measured(metrics, "bleu"),
+        accuracy=_measured(metrics, "accuracy"),
         attention=model.attention(),
         sample=model.sample,
     )
 
 
-def _measured(metrics: Mapping[str, Any], name: str, digits: int) -> float | None:
-    """A validation metric."""
+def _measured(metrics: Mapping[str, Any], name: str) -> float | None:
+    """A validation metric, unrounded: rounding twice could show another digit than the terminal."""
     value = (metrics.get("valid") or {}).get(name)
-    return None if value is None else round(float(value), digits)
+    return None if value is None else float(value)
 
 
 def _attention(model: ServedModel) -> dict[str, dict[str, int]]:
@@ -235,6 +245,14 @@ def find(service: Service, name: str) -> ServedModel:
     if model is None:
         raise ApiError(404, "no model has that name: GET /api/models lists them")
     return model
+
+
+def check_length(service: Service, text: str) -> None:
+    """Refuse a sentence that is too long to look at."""
+    most = service.settings.max_look_characters
+    if len(text) > most:
+        raise ApiError(413, f"the sentence has {len(text):,} characters: the limit is {most:,}; shorten it")
+    service.check_size([text], most)
 
 
 def check_look(service: Service, model: ServedModel, asked: LookRequest) -> None:

@@ -2,14 +2,15 @@
 
 import { Refusal, askImage, askLook } from "./api.js";
 import { say } from "./language.js";
-import { UNCHANGED, changeOf, focused, isShown, shown } from "./store.js";
+import { NOWHERE, UNCHANGED, changeOf, focused, isShown, shown } from "./store.js";
 
 /**
  * @typedef {import("./store.js").Store} Store
  * @typedef {import("./store.js").Change} Change
  * @typedef {import("./record.js").Edit} Edit
  * @typedef {import("./record.js").Unit} Unit
- * @typedef {{focus?: string | null, change?: Change | null, keep?: boolean}} Options `keep` what a link has put in view
+ * @typedef {{focus?: string | null, change?: Change | null, keep?: boolean, reveal?: number | null}} Options
+ *   `keep` what a link has put in view; `reveal`: see the state
  */
 
 /** Pending requests by model; a new one aborts the old one. */
@@ -41,17 +42,17 @@ export async function see(store, picture, options) {
  * @param {{mode: import("./store.js").Mode, text?: string, picture?: import("./store.js").Upload}} source
  * @param {Options} [options]
  */
-async function askAll(store, source, { focus = null, change = null, keep = false } = {}) {
+async function askAll(store, source, { focus = null, change = null, keep = false, reveal = null } = {}) {
   const asking = { ...store.state, ...source };
   const chosen = asking.chosen.filter((name) => isShown(asking, name));
   const entries = Object.fromEntries(Object.entries(asking.entries).filter(([name]) => !isShown(asking, name)));
   for (const name of chosen) entries[name] = { status: "loading", history: [] };
-  const nowhere = keep ? {} : { step: null, position: null, pinned: false, playing: false, notice: "" };
+  const nowhere = keep ? {} : { ...NOWHERE, notice: "", reveal, invitation: null };
   const wanted = focus ?? asking.focus;
   store.set({ ...source, entries, focus: wanted !== null && chosen.includes(wanted) ? wanted : null, ...nowhere });
   await Promise.all(chosen.map((name) => lookAt(store, name)));
   if (change && store.state.focus !== null) await apply(store, change);
-  if (store.state.treeOpen) await growTree(store);
+  if (store.state.panel === "beam") await growTree(store);
 }
 
 /**
@@ -79,8 +80,8 @@ async function lookAt(store, name) {
 export function lookInto(store, name) {
   if (store.state.focus === name) return;
   const map = { kind: "cross", layer: null, head: null, moment: null };
-  store.set({ focus: name, ...map, position: null, pinned: false, playing: false });
-  if (store.state.treeOpen) growTree(store);
+  store.set({ focus: name, ...map, ...NOWHERE, step: store.state.step, invitation: null });
+  if (store.state.panel === "beam") growTree(store);
 }
 
 /**
@@ -121,13 +122,81 @@ export async function apply(store, change) {
     const look = await request(store, name, change);
     if (look === null || "label" in look) return;
     const entry = store.state.entries[name];
-    store.setEntry(name, { busy: false, history: [...entry.history, { change, look }], tree: null });
-    store.set({ notice: say("changed_to", { text: look.target.text }) });
-    if (store.state.treeOpen) growTree(store);
+    store.setEntry(name, { busy: false, history: [...entry.history, { change, look }], preview: null, tree: null });
+    announce(store, look);
   } catch (error) {
     store.setEntry(name, { busy: false });
     store.set({ notice: reason(error) });
   }
+}
+
+/**
+ * @param {Store} store
+ * @param {import("./record.js").Look} look
+ */
+function announce(store, look) {
+  store.set({ spoken: say("changed_to", { text: look.target.text }), invitation: null });
+  if (store.state.panel === "beam") growTree(store);
+}
+
+/** What is wanted of a model while a ribbon or a slider is in hand; one request is under way, the newest comes next. */
+/** @type {Map<string, {want: Change | null, busy: boolean, keep: boolean}>} */
+const inHand = new Map();
+
+/**
+ * Show the translation under a change that is still in hand. Answers that nobody waits for any more are dropped.
+ * @param {Store} store
+ * @param {Change} change
+ */
+export async function preview(store, change) {
+  const name = /** @type {string} */ (store.state.focus);
+  const task = inHand.get(name) ?? { want: null, busy: false, keep: false };
+  inHand.set(name, task);
+  task.want = change;
+  if (task.busy) return;
+  task.busy = true;
+  try {
+    for (let asked = null; task.want && task.want !== asked; ) {
+      asked = /** @type {Change} */ (task.want);
+      const look = await request(store, name, asked);
+      if (look === null || "label" in look || task.want === null || !store.state.entries[name]?.original) break;
+      if (task.want === asked || !task.keep) store.setEntry(name, { preview: { change: asked, look } });
+    }
+  } catch (error) {
+    task.keep = false;
+    store.setEntry(name, { preview: null });
+    store.set({ notice: reason(error) });
+  } finally {
+    task.busy = false;
+    if (task.keep) commit(store);
+  }
+}
+
+/**
+ * Keep the change in hand; it becomes one entry of the history.
+ * @param {Store} store
+ */
+export function commit(store) {
+  const name = /** @type {string} */ (store.state.focus);
+  const task = inHand.get(name);
+  if (task?.busy) return void (task.keep = true);
+  inHand.delete(name);
+  const entry = store.state.entries[name];
+  if (!entry?.preview) return;
+  const { look } = entry.preview;
+  store.setEntry(name, { preview: null, history: [...entry.history, entry.preview], tree: null });
+  announce(store, look);
+}
+
+/**
+ * Let go of the change in hand.
+ * @param {Store} store
+ */
+export function letGo(store) {
+  const name = /** @type {string} */ (store.state.focus);
+  const task = inHand.get(name);
+  if (task) Object.assign(task, { want: null, keep: false });
+  if (store.state.entries[name]?.preview) store.setEntry(name, { preview: null });
 }
 
 /**
@@ -136,16 +205,28 @@ export async function apply(store, change) {
  * @param {Edit[]} edits
  */
 export function edit(store, edits) {
-  const look = shown(store.state);
-  if (!look || edits.length === 0) return;
-  const before = changeOf(store.state);
+  const change = withEdits(store, edits);
+  if (change) apply(store, change);
+}
+
+/**
+ * The committed change and these edits.
+ * @param {Store} store
+ * @param {Edit[]} edits
+ * @returns {Change | null}
+ */
+export function withEdits(store, edits) {
+  const last = focused(store.state)?.history.at(-1);
+  const look = last?.look ?? focused(store.state)?.original;
+  if (!look || edits.length === 0) return null;
+  const before = last?.change ?? UNCHANGED;
   const same = (/** @type {Edit} */ one, /** @type {Edit} */ other) =>
     one.kind === other.kind && one.layer === other.layer && one.head === other.head && one.step === other.step &&
     (one.position === other.position || other.position === null);
   const kept = before.edits.filter((old) => !edits.some((fresh) => same(old, fresh)));
   const everywhere = edits.some((each) => each.kind === "encoder-self");
   const first = everywhere ? 0 : Math.min(...edits.map((each) => each.step ?? 0));
-  apply(store, { ...before, prefix: idsBefore(look, first), edits: [...kept, ...edits] });
+  return { ...before, prefix: idsBefore(look, first), edits: [...kept, ...edits] };
 }
 
 /**
@@ -171,6 +252,15 @@ export function choose(store, step, id) {
   if (!look) return;
   store.set({ step });
   apply(store, { ...changeOf(store.state), prefix: [...idsBefore(look, step), id] });
+}
+
+/**
+ * Force the first pieces of the translation, and decode from them.
+ * @param {Store} store
+ * @param {number[]} prefix
+ */
+export function continueFrom(store, prefix) {
+  apply(store, { ...changeOf(store.state), prefix });
 }
 
 /**
@@ -218,9 +308,10 @@ export function reset(store) {
 function goBack(store, history) {
   const name = /** @type {string} */ (store.state.focus);
   underWay.get(name)?.abort();
+  letGo(store);
   store.setEntry(name, { history, busy: false, tree: null });
-  store.set({ notice: say("back_to", { text: shown(store.state)?.target.text ?? "" }) });
-  if (store.state.treeOpen) growTree(store);
+  store.set({ notice: "", spoken: say("back_to", { text: shown(store.state)?.target.text ?? "" }) });
+  if (store.state.panel === "beam") growTree(store);
 }
 
 /**

@@ -1,11 +1,13 @@
 /** The input form: a sentence or an image, and the models. */
 
-import { lookInto, translate } from "./actions.js";
+import { lookInto } from "./actions.js";
+import { openAlive, perform } from "./alive.js";
 import { useKey } from "./api.js";
 import { h } from "./dom.js";
+import { mountExamples } from "./examples.js";
 import { say } from "./language.js";
 import { mountModels } from "./models.js";
-import { isShown, readers } from "./store.js";
+import { NOWHERE, isShown, readers } from "./store.js";
 import { mountUpload } from "./upload.js";
 
 /**
@@ -44,9 +46,10 @@ export function mountForm(place, store) {
  */
 function turn(store, mode) {
   if (mode === store.state.mode) return;
-  store.set({ mode, focus: null, step: null, position: null, pinned: false, playing: false, notice: "" });
+  store.set({ mode, focus: null, ...NOWHERE, notice: "", invitation: null });
   const ready = Object.keys(store.state.entries).find((name) => isShown(store.state, name));
   if (ready) lookInto(store, ready);
+  else openAlive(store);
 }
 
 /**
@@ -55,21 +58,24 @@ function turn(store, mode) {
  */
 function mountSentence(place, store) {
   const sentence = /** @type {HTMLTextAreaElement} */ (
-    h("textarea", { id: "sentence", rows: 2, dir: "auto", placeholder: say("placeholder"), enterkeyhint: "go" })
+    h("textarea", { id: "sentence", rows: 1, dir: "auto", placeholder: say("placeholder"), enterkeyhint: "go" })
   );
   const models = h("fieldset", { class: "models" });
-  const welcome = h("p", { class: "welcome" }, say("welcome"));
+  const examples = h("div", { class: "examples", role: "group", "aria-label": say("examples") });
   const form = h("form", { class: "ask" },
     h("label", { for: "sentence", class: "hidden-visually" }, say("sentence")),
     h("div", { class: "typing" }, sentence, h("button", { type: "submit", class: "main" }, say("translate"))),
-    models);
-  place.append(form, welcome);
+    h("div", { class: "under" }, examples, models));
+  place.append(form);
   mountModels(models, store, "text");
+  mountExamples(examples, store);
   form.addEventListener("submit", (event) => {
     event.preventDefault();
     const text = sentence.value.trim();
     if (!store.state.chosen.some((name) => isShown(store.state, name))) store.set({ notice: say("choose_model") });
-    else if (text) translate(store, text);
+    else if (text.length > (store.state.limits.max_look_characters ?? Infinity)) {
+      store.set({ notice: say("too_long", { count: text.length, most: store.state.limits.max_look_characters }) });
+    } else if (text) perform(store, text);
     else sentence.focus();
   });
   sentence.addEventListener("keydown", (event) => {
@@ -79,7 +85,6 @@ function mountSentence(place, store) {
   });
   store.listen((state, before) => {
     if (state.text !== before.text) sentence.value = state.text;
-    welcome.hidden = state.text !== "";
   });
 }
 

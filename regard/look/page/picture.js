@@ -7,7 +7,7 @@ import { icon } from "./icon.js";
 import { say } from "./language.js";
 import { weight as written } from "./number.js";
 import { mapOf, unitAt, unitsOf } from "./record.js";
-import { changeOf, shown } from "./store.js";
+import { NOWHERE, changeOf, shown } from "./store.js";
 
 const WORD_TIME = 1100; // milliseconds per word
 const MOST_TOLD = 3; // cells named in a word's accessible label
@@ -29,7 +29,7 @@ export function mountPicture(place, store) {
   const hint = h("p", { class: "hint" });
   const play = h("button", { class: "play" });
   const show = h("div", { class: "telling-side" }, caption, h("div", { class: "row" }, play, note));
-  place.append(h("h3", {}, say("picture")), hint, h("div", { class: "picture" }, frame, show));
+  place.append(h("h2", {}, say("picture")), hint, h("div", { class: "picture" }, frame, show));
   playWords(play, store);
   const depends = /** @type {const} */ (["step", "layer", "head", "unit", "specials"]);
   store.listen((state, before) => {
@@ -76,7 +76,7 @@ function drawPicture(frame, store, look) {
  */
 function word(store, unit) {
   const look = () => {
-    if (!store.state.playing) store.set({ step: unit.pieces[0], position: null, pinned: false });
+    if (!store.state.playing) store.set({ ...NOWHERE, step: unit.pieces[0], lit: true });
   };
   return h("button", { class: "word target", pointerenter: look, focus: look, click: look }, h("bdi", {}, unit.label));
 }
@@ -144,7 +144,7 @@ function playWords(button, store) {
     const look = shown(store.state);
     const units = look?.image ? unitsOf(look.target, store.state.unit, store.state.specials) : [];
     const next = units[first ? 0 : unitAt(units, store.state.step) + 1];
-    if (next) store.set({ step: next.pieces[0], position: null, pinned: false, playing: false });
+    if (next) store.set({ ...NOWHERE, step: next.pieces[0], lit: true });
     else stop();
   };
   button.addEventListener("click", () => {

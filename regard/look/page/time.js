@@ -2,7 +2,7 @@
 
 import { h } from "./dom.js";
 import { say } from "./language.js";
-import { shown } from "./store.js";
+import { NOWHERE, shown } from "./store.js";
 
 /**
  * @param {HTMLElement} place
@@ -13,15 +13,14 @@ export function mountTime(place, store) {
     h("input", { type: "range", min: 0, step: 1, "aria-label": say("over_time") })
   );
   const told = h("output", { class: "number" });
-  place.append(h("h3", {}, say("over_time")), h("div", { class: "slider" }, slider, told));
+  place.append(h("div", { class: "slider" }, slider, told));
   slider.addEventListener("input", () => {
     const count = shown(store.state)?.over_time?.length ?? 0;
     const moment = Number(slider.value) >= count ? null : Number(slider.value);
-    store.set({ moment, kind: "cross", layer: null, head: null, step: null, position: null, pinned: false });
+    store.set({ moment, kind: "cross", layer: null, head: null, ...NOWHERE });
   });
   store.listen((state) => {
     const moments = shown(state)?.over_time ?? [];
-    place.hidden = moments.length === 0;
     slider.max = String(moments.length);
     slider.value = String(state.moment ?? moments.length);
     const moment = state.moment === null ? undefined : moments[state.moment];

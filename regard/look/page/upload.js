@@ -26,8 +26,7 @@ export function mountUpload(place, store) {
       h("div", { class: "row" }, h("label", { class: "pick" }, file, h("span", {}, say("choose_image"))), samples),
       h("p", { class: "hint" }, say("drop_hint"))));
   const models = h("fieldset", { class: "models" });
-  const welcome = h("p", { class: "welcome" }, say("welcome_image"));
-  place.append(zone, models, welcome);
+  place.append(zone, models);
   mountModels(models, store, "image");
   file.addEventListener("change", () => {
     take(store, file.files?.[0]);
@@ -35,7 +34,6 @@ export function mountUpload(place, store) {
   });
   receive(store, zone);
   store.listen((state, before) => {
-    welcome.hidden = state.picture !== null;
     if (state.models !== before.models) replace(samples, ...sampleButtons(store));
     if (state.picture === before.picture) return;
     preview.hidden = state.picture === null;

@@ -1,0 +1,57 @@
+/** What stands under the ribbons: the matrix, the steps, the architecture, the beam, or training; one at a time. */
+
+import { growTree } from "./actions.js";
+import { h, replace } from "./dom.js";
+import { say } from "./language.js";
+import { hasAttention } from "./record.js";
+import { focused, shown } from "./store.js";
+
+/**
+ * @typedef {import("./store.js").Panel} Panel
+ * @typedef {import("./store.js").State} State
+ */
+
+/** @type {Panel[]} */
+const PANELS = ["matrix", "steps", "map", "beam", "time"];
+
+/**
+ * Whether a record has something for a panel.
+ * @param {State} state
+ * @param {Panel} panel
+ */
+function has(state, panel) {
+  const look = shown(state);
+  if (look === null) return false;
+  const traced = look.steps.some((each) => each.attention.length > 0) || (look.steps.length > 0 && !hasAttention(look));
+  if (panel === "matrix") return hasAttention(look) && !look.image;
+  if (panel === "steps") return traced;
+  if (panel === "beam") return !look.image && (state.live || look.beam !== null);
+  if (panel === "map") return state.live && !look.image;
+  return (look.over_time?.length ?? 0) > 0;
+}
+
+/**
+ * @param {HTMLElement} place the row of tabs
+ * @param {Partial<Record<Panel, HTMLElement>>} parts
+ * @param {import("./store.js").Store} store
+ */
+export function mountPanels(place, parts, store) {
+  const open = (/** @type {Panel} */ panel) => {
+    store.set({ panel });
+    if (panel === "beam" && !focused(store.state)?.tree) growTree(store);
+  };
+  store.listen((state, before) => {
+    const able = PANELS.filter((panel) => parts[panel] && has(state, panel));
+    const current = able.includes(state.panel) ? state.panel : able[0];
+    for (const panel of PANELS) parts[panel]?.toggleAttribute("hidden", panel !== current);
+    place.hidden = able.length < 2;
+    const wanted = `${able} ${current}`;
+    if (place.dataset.shown === wanted && state.focus === before.focus) return;
+    place.dataset.shown = wanted;
+    const held = place.contains(document.activeElement);
+    replace(place, ...able.map((panel) =>
+      h("button", { "aria-pressed": panel === current, "data-panel": panel, click: () => open(panel) },
+        say(/** @type {any} */ (`panel_${panel}`)))));
+    if (held) /** @type {HTMLElement | null} */ (place.querySelector('[aria-pressed="true"]'))?.focus();
+  });
+}
