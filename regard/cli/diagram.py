@@ -1,5 +1,6 @@
 """`regard diagram`: a model unrolled over a short sentence."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -34,21 +35,27 @@ def diagram(
 
     Example: regard diagram bahdanau --source "the cat sat" --output bahdanau.svg
     """
-    from regard.config.recipes import with_overrides
-    from regard.look.views.diagram import build_diagram
-    from regard.look.views.diagram_svg import draw_diagram
     from regard.look.views.pictures import check_picture_path, write_picture
 
     if output is not None:
         check_picture_path(output, ["svg"])
-    read = with_overrides(_recipe_of(recipe), settings or ())
-    graph = build_diagram(read.model, source, target)
-    svg = draw_diagram(graph, Path(recipe).resolve().name.removesuffix(".toml"), _subtitle(read))
+    svg = diagram_of(recipe, source, target, settings or ())
     if output is None:
         typer.echo(svg, nl=False)
     else:
         write_picture(output, svg.encode())
         typer.echo(f"wrote {output}", err=True)
+
+
+def diagram_of(recipe: str, source: str, target: str | None = None, settings: Sequence[str] = ()) -> str:
+    """The SVG of a recipe or a model folder, with `table.key=value` changes."""
+    from regard.config.recipes import with_overrides
+    from regard.look.views.diagram import build_diagram
+    from regard.look.views.diagram_svg import draw_diagram
+
+    read = with_overrides(_recipe_of(recipe), settings)
+    graph = build_diagram(read.model, source, target)
+    return draw_diagram(graph, Path(recipe).resolve().name.removesuffix(".toml"), _subtitle(read))
 
 
 def _recipe_of(name: str) -> "Recipe":

@@ -98,7 +98,7 @@ class LuongSettings(RecurrentSettings):
 
     title = "stacked LSTMs, every score, global or local attention after each step, input feeding"
     paper = "Luong et al. 2015"
-    published = "WMT14 en-de 20.9 BLEU (eight models: 23.0; on WMT15 25.9)"
+    published = "WMT14 en-de 20.9 BLEU (local-p, general score, unknown replacement; eight models: 23.0)"
 
     kind: Literal["luong"] = "luong"
     cell: CellName = Field("lstm", description="the recurrent cell")

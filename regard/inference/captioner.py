@@ -245,7 +245,7 @@ class Captioner:
             model=self.model,
             tokenizer=self.tokenizer,
             name=self.name,
-            source=Side(text="", words=[], pieces=[]),
+            source=Side(text="", words=[], units=[], pieces=[]),
             candidates=candidates,
         )
         about = look.model.model_copy(update={"kind": self.recipe.model.kind})

@@ -16,7 +16,7 @@ from regard.look.record import Look
 
 
 def word_maps(look: Look) -> npt.NDArray[np.float64]:
-    """The weights (words, rows, columns): the mean over a word's pieces."""
+    """The weights (units, rows, columns): the mean over a unit's pieces."""
     if look.image is None or look.alignment is None:
         raise DataError("this look is not of an image: look at one with a captioner.")
     rows, columns = look.image.rows, look.image.columns
@@ -24,9 +24,9 @@ def word_maps(look: Look) -> npt.NDArray[np.float64]:
     by_word = word_attention(
         flat,
         list(range(rows * columns)),
-        [piece.word for piece in look.target.pieces],
+        [piece.unit for piece in look.target.pieces],
         source_length=rows * columns,
-        target_length=len(look.target.words),
+        target_length=len(look.target.units),
     )
     return by_word.reshape(-1, rows, columns)
 

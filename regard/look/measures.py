@@ -1,6 +1,6 @@
 """Entropy and coverage of an attention map, between words or pieces; stored in the look record.
 
-Between words, weights are summed over the pieces of a column's word and averaged over the pieces of a row's word.
+Between words, weights are summed over the pieces of a column's unit and averaged over the pieces of a row's unit.
 Entropy is that of a whole row, in bits; coverage is the sum of a whole column. Hidden rows and columns count.
 """
 
@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from regard.nn.attention.intervention import Kind
 
 if TYPE_CHECKING:
-    from regard.look.record import Piece, Side
+    from regard.look.record import Piece, Side, Unit
 
 Weights = NDArray[np.floating]
 
@@ -48,35 +48,35 @@ class Axis:
 def axes_of(source: Side, target: Side, kind: Kind, pieces: bool) -> tuple[Axis, Axis]:
     """Rows and columns of this kind of attention."""
     if kind == "encoder-self":
-        axis = axis_of(source.pieces, source.words, pieces)
+        axis = axis_of(source.pieces, source.units, pieces)
         return axis, axis
-    rows = axis_of(target.pieces, target.words, pieces)
+    rows = axis_of(target.pieces, target.units, pieces)
     if kind == "cross":
-        return rows, axis_of(source.pieces, source.words, pieces)
+        return rows, axis_of(source.pieces, source.units, pieces)
     # Decoder self-attention attends to the decoder's input: <s> and all pieces but the last.
     from regard.look.record import Piece
 
-    begin = Piece(text="<s>", surface="<s>", word=None, id=-1)
-    return rows, axis_of([begin, *target.pieces[:-1]], target.words, pieces)
+    begin = Piece(text="<s>", surface="<s>", word=None, unit=None, id=-1)
+    return rows, axis_of([begin, *target.pieces[:-1]], target.units, pieces)
 
 
-def axis_of(pieces: Sequence[Piece], words: Sequence[str], by_piece: bool) -> Axis:
-    """Pieces, or the white-space words that they belong to."""
+def axis_of(pieces: Sequence[Piece], units: Sequence[Unit], by_piece: bool) -> Axis:
+    """Pieces, or the units that they belong to."""
     if by_piece:
         labels = tuple(piece.surface for piece in pieces)
         marks = tuple(piece.word is not None or piece.text not in ("<s>", "</s>") for piece in pieces)
         return Axis(labels, tuple((place,) for place in range(len(pieces))), marks)
     groups: list[tuple[str, list[int], bool]] = []
-    of_word: dict[int, list[int]] = {}
+    of_unit: dict[int, list[int]] = {}
     for place, piece in enumerate(pieces):
-        if piece.word is None:
+        if piece.unit is None:
             groups.append((piece.surface, [place], False))
-        for word in range(len(of_word), -1 if piece.word is None else piece.word + 1):
-            of_word[word] = []
-            groups.append((words[word], of_word[word], True))
-        if piece.word is not None:
-            of_word[piece.word].append(place)
-    groups += [(word, [], True) for word in words[len(of_word) :]]  # words without a piece
+        for number in range(len(of_unit), -1 if piece.unit is None else piece.unit + 1):
+            of_unit[number] = []
+            groups.append((units[number].text, of_unit[number], True))
+        if piece.unit is not None:
+            of_unit[piece.unit].append(place)
+    groups += [(unit.text, [], True) for unit in units[len(of_unit) :]]  # units without a piece
     return Axis(
         tuple(label for label, _, _ in groups),
         tuple(tuple(places) for _, places, _ in groups),

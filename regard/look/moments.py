@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from regard.errors import ConfigError, DataError, RegardError
-from regard.look.record import Look, Moment
+from regard.look.record import FORMAT, Look, Moment
 from regard.storage.files import write_bytes
 from regard.storage.reading import check_regular, parse_json
 
@@ -47,9 +47,13 @@ def read_moments(folder: Path) -> list[tuple[int, Look]]:
     for number, line in enumerate(path.read_text("utf-8", errors="replace").splitlines(), 1):
         try:
             record: dict[str, Any] = parse_json(line.encode())
-            found.append((int(record["update"]), Look.from_dict(record["look"])))
+            current = record["look"]["format"] == FORMAT
+            if current:
+                found.append((int(record["update"]), Look.from_dict(record["look"])))
         except (ValueError, KeyError, TypeError, RegardError):
             raise DataError(f"{path}, line {number}: is damaged: remove that line to read the others.") from None
+        if not current:
+            raise DataError(f"{path}: was written by another version of Regard: train again to watch the sentence.")
     return found
 
 

@@ -15,7 +15,7 @@ from regard.errors import DataError
 from regard.look.measures import Weights, axes_of, measure
 from regard.nn.attention.intervention import Intervention, Kind
 
-FORMAT: Literal["regard-look/1"] = "regard-look/1"
+FORMAT: Literal["regard-look/2"] = "regard-look/2"
 
 Row = list[float]
 Matrix = list[Row]
@@ -26,19 +26,28 @@ class _Part(BaseModel):
 
 
 class Piece(_Part):
-    """One piece of a sentence: as the vocabulary spells it, as it stands in the line, and the word it belongs to."""
+    """One piece of a sentence: as the vocabulary spells it, as it stands in the line, its word and its unit."""
 
     text: str
     surface: str
     word: int | None  # None for </s>
+    unit: int | None  # None for </s>
     id: int
 
 
+class Unit(_Part):
+    """A word without its punctuation, or the punctuation at one end of a word, as regard/data/text/words.py splits."""
+
+    text: str
+    word: int  # the white-space word
+
+
 class Side(_Part):
-    """A sentence: its text, its white-space words and its pieces, the closing </s> included."""
+    """A sentence: its text, white-space words, units and pieces, the closing </s> included."""
 
     text: str
     words: list[str]
+    units: list[Unit]
     pieces: list[Piece]
 
 
@@ -135,7 +144,7 @@ class Beam(_Part):
 class Measures(_Part):
     """Entropy of each row in bits, by target piece, and coverage of each column, by source piece.
 
-    Between words, each piece has the number of its word; what a view hides counts.
+    Between words, each piece has the number of its unit; hidden rows and columns count.
     """
 
     words: tuple[Row, Row]
@@ -153,7 +162,7 @@ class Moment(_Part):
 class Look(_Part):
     """The look record of one sentence."""
 
-    format: Literal["regard-look/1"] = FORMAT
+    format: Literal["regard-look/2"] = FORMAT
     model: About
     source: Side
     target: Side

@@ -5,6 +5,7 @@ Only the model contract is used, so it works for every architecture, ensembles a
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -14,6 +15,7 @@ from torch import Tensor
 
 from regard.config.vocabulary import BOS
 from regard.data.text.tokenizer import Token, Tokenizer
+from regard.data.text.words import Span, unit_spans
 from regard.decoding.text_model import TextModel
 from regard.decoding.tree import BeamTree
 from regard.look.record import (
@@ -28,6 +30,7 @@ from regard.look.record import (
     LookStep,
     Piece,
     Side,
+    Unit,
 )
 from regard.models import MODELS
 from regard.models.contract import Model, Step, join_steps
@@ -179,10 +182,28 @@ def record(
 
 def side(text: str, tokens: Sequence[Token], tokenizer: Tokenizer) -> Side:
     """One sentence of the record."""
+    spans = unit_spans(text, [(token.start, token.end) for token in tokens])
+    units = [Unit(text=text[start:end], word=word) for word, (start, end) in spans]
     pieces = [
-        Piece(text=tokenizer.piece(token.id), surface=token.text, word=token.word, id=token.id) for token in tokens
+        Piece(
+            text=tokenizer.piece(token.id),
+            surface=token.text,
+            word=token.word,
+            unit=_unit_of(token, spans),
+            id=token.id,
+        )
+        for token in tokens
     ]
-    return Side(text=text, words=text.split(), pieces=pieces)
+    return Side(text=text, words=text.split(), units=units, pieces=pieces)
+
+
+def _unit_of(token: Token, spans: Sequence[tuple[int, Span]]) -> int | None:
+    """The number of the token's unit: the first that ends after the token begins."""
+    if token.word is None:
+        return None
+    number = bisect_right(spans, token.start, key=lambda unit: unit[1][1])
+    assert spans[number][0] == token.word, f"{token} is not in {spans[number]}"
+    return number
 
 
 def rounded(numbers: Any) -> Any:

@@ -18,8 +18,8 @@ Departures from the paper:
   `maxout_state = "previous"`.
 * The output layer, the GRUs, W_s and the maxout layer have biases; the paper's equations omit them.
 * Initialisation is Glorot uniform and orthogonal, not N(0, 0.01²).
-* Dropout (on embeddings and before the output layer), label smoothing and tied embeddings are later additions that the
-  recipe uses.
+* Dropout (on embeddings and before the output layer) and label smoothing are later additions that the recipe uses;
+  tied embeddings are an option.
 * The recipe trains with Adam; the paper with Adadelta (`training.optimizer = "adadelta"`).
 * Scores other than the additive one are options.
 """

@@ -9,19 +9,22 @@ Stacked LSTMs; the final states of the encoder initialise the decoder. For each 
 Input feeding (3.3): h̃ₜ₋₁ is concatenated with the next step's embedding; at the first step it is 0.
 Without it, the whole target runs through the LSTM at once and attention is one batched operation.
 
-`query = "previous"` is the textbook variant: the previous state is the query, the context is an input of the step, and
+The recipe `attention` is the textbook model: one forward layer, dot score, no input feeding.
+`query = "previous"` is its variant: the previous state is the query, the context is an input of the step, and
 [cₜ; hₜ] goes to the output layer without tanh. With `context_to = "output"` the context is used in [cₜ; hₜ] only.
 
 Departures from the paper:
 
-* 2 layers by default; the paper has 4. GRU and plain RNN cells are options.
+* 2 layers by default and in the recipes `luong` and `luong-local-p`; the paper has 4. GRU and plain RNN cells are
+  options.
 * With a reversed source, positions and local windows are in the order of the input sentence, and EOS stays last.
 * local-m centres on min(t, S), so the window never passes the end of the sentence.
 * If the location score is shorter than a sentence, S in pₜ is its number of positions, so no local window lies beyond
   it. The paper ignores later words; a window there would be empty.
-* A bidirectional encoder, with half the units in each direction, is an option; the paper has none.
+* A bidirectional encoder, with half the units in each direction, is an option; the paper has none. The recipes
+  `luong-bi` and `attention-bi` use it, with tied embeddings.
 * The output layer has a bias; equation 6 has none.
-* The recipes train with Adam, label smoothing and tied embeddings; the paper with SGD and without these two.
+* The recipes train with Adam and label smoothing; the paper with SGD and without.
 """
 
 from __future__ import annotations

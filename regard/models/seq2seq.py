@@ -16,8 +16,8 @@ Departures from the papers:
 * Cho's encoder uses torch's GRU, with the reset gate after the matrix; the decoder is as in the paper, which has it
   there too.
 * The output layer and the cells have biases; the papers omit them.
-* The recipes train with Adam, label smoothing and tied embeddings; Sutskever with SGD, Cho with Adadelta
-  (`training.optimizer`). Dropout is a later addition.
+* The recipes train with Adam and label smoothing; Sutskever with SGD, Cho with Adadelta (`training.optimizer`).
+  Dropout is a later addition, tied embeddings an option.
 """
 
 from __future__ import annotations

@@ -56,6 +56,12 @@ def test_each_validation_is_kept_once_for_each_sentence(whole: Path) -> None:
         watched_look(whole, "x")
 
 
+def test_a_record_of_another_version_is_named(whole: Path, tmp_path: Path) -> None:
+    (tmp_path / WATCH).write_text((whole / WATCH).read_text().replace("regard-look/2", "regard-look/1"))
+    with pytest.raises(DataError, match="another version"):
+        read_moments(tmp_path)
+
+
 def test_watching_changes_nothing_that_is_learned(whole: Path, tmp_path: Path) -> None:
     run(tmp_path / "blind", watch=())
     assert (tmp_path / "blind/model.safetensors").read_bytes() == (whole / "model.safetensors").read_bytes()

@@ -9,7 +9,7 @@ import torch
 from regard.config.recipes import check_recipe
 from regard.data.text.tokenizer import Tokenizer
 from regard.inference.translator import Translator
-from regard.look.record import About, Dimensions, HeadCount, Look, Matrix, Piece, Side
+from regard.look.record import About, Dimensions, HeadCount, Look, Matrix, Piece, Side, Unit
 from regard.models import build_model
 
 LINES = ["the small house", "a green tree stands here", "the cat saw a small dog", "작은 고양이"] * 3
@@ -20,7 +20,10 @@ def side(text: str, *pieces: tuple[str, int | None]) -> Side:
     return Side(
         text=text,
         words=text.split(),
-        pieces=[Piece(text=piece, surface=piece, word=word, id=9) for piece, word in (*pieces, ("</s>", None))],
+        units=[Unit(text=word, word=number) for number, word in enumerate(text.split())],
+        pieces=[
+            Piece(text=piece, surface=piece, word=word, unit=word, id=9) for piece, word in (*pieces, ("</s>", None))
+        ],
     )
 
 

@@ -38,7 +38,7 @@ def test_the_recipes_that_change_a_setting_are_told_with_their_values() -> None:
     assert rate.recipes["fast"] == f"{fast.training.learning_rate:g}"
     assert "bahdanau" not in matching("layer_norm")[0].recipes
     (gnmt,) = (each for each in matching("layers") if each.models == ("gnmt",))
-    assert set(gnmt.recipes) <= {"gnmt", "gnmt-small"}
+    assert set(gnmt.recipes) <= {"gnmt", "gnmt-small", "gnmt-v2"}
 
 
 def test_settings_are_found_by_name_and_by_meaning(capsys: pytest.CaptureFixture[str]) -> None:

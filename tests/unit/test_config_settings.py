@@ -21,10 +21,13 @@ from regard.errors import ConfigError, did_you_mean
 
 SHIPPED = (
     "attention",
+    "attention-bi",
     "bahdanau",
     "gnmt",
     "gnmt-small",
+    "gnmt-v2",
     "luong",
+    "luong-bi",
     "luong-local-p",
     "seq2seq",
     "seq2seq-cho",
@@ -97,11 +100,25 @@ def test_recipes_are_the_papers():
     bahdanau = load_recipe("bahdanau").model
     assert isinstance(bahdanau, BahdanauSettings)
     assert bahdanau.score == "additive"
-    local = load_recipe("luong-local-p").model
-    assert isinstance(local, LuongSettings)
-    assert (local.window, local.score, local.input_feeding) == ("local-p", "general", True)
+    for name, window in (("luong", "global"), ("luong-local-p", "local-p"), ("box/luong", "global")):
+        luong = load_recipe(name).model
+        assert isinstance(luong, LuongSettings)
+        assert (luong.window, luong.score, luong.input_feeding) == (window, "general", True)
+        assert (luong.layers, luong.bidirectional, luong.reverse_source) == (2, False, True)  # the paper: 4 layers
+    textbook = load_recipe("attention").model
+    assert isinstance(textbook, LuongSettings)
+    assert (textbook.layers, textbook.bidirectional, textbook.reverse_source, textbook.score) == (
+        1,
+        False,
+        False,
+        "dot",
+    )
     assert load_recipe("gnmt").model.model_dump()["layers"] == 8
-    assert load_recipe("gnmt").model.model_dump()["context_to"] == "upper"
+    for name in ("gnmt", "gnmt-small", "box/gnmt"):
+        gnmt = load_recipe(name).model.model_dump()
+        assert (gnmt["context_to"], gnmt["query"]) == ("upper", "previous")
+    for name in ("seq2seq", "seq2seq-cho", "attention", "bahdanau", "luong", "luong-local-p", "gnmt", "gnmt-small"):
+        assert load_recipe(name).model.model_dump()["tie_embeddings"] == "none"  # no paper before 2016 ties
     transformer = load_recipe("transformer").model
     assert transformer == TransformerSettings()  # the defaults are the paper's base model
     assert (transformer.norm, transformer.tie_embeddings, transformer.heads) == ("post", "all", 8)

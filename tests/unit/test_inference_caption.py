@@ -12,7 +12,7 @@ from regard.data.text.tokenizer import Token
 from regard.errors import ConfigError, DataError, NoAttention
 from regard.inference.caption import Caption
 from regard.look.caption_maps import shown_image, word_maps
-from regard.look.record import About, Dimensions, Look, LookedImage, Piece, Side
+from regard.look.record import About, Dimensions, Look, LookedImage, Piece, Side, Unit
 from regard.look.views.caption import maps_text
 from regard.look.views.caption_pictures import DIM, animation, full_light, light, save_caption
 
@@ -34,11 +34,14 @@ def caption(image: np.ndarray = GREY) -> Caption:
 def look(image: np.ndarray = GREY) -> Look:
     """The record of the same caption."""
     said = caption(image)
-    pieces = [Piece(text=each.text, surface=each.text, word=each.word, id=each.id) for each in said.tokens]
+    pieces = [
+        Piece(text=each.text, surface=each.text, word=each.word, unit=each.word, id=each.id) for each in said.tokens
+    ]
+    units = [Unit(text=word, word=number) for number, word in enumerate(said.words)]
     return Look(
         model=About(name="scenes", kind="captioner"),
-        source=Side(text="", words=[], pieces=[]),
-        target=Side(text=said.text, words=list(said.words), pieces=pieces),
+        source=Side(text="", words=[], units=[], pieces=[]),
+        target=Side(text=said.text, words=list(said.words), units=units, pieces=pieces),
         score=said.score,
         log_probability=said.log_probability,
         finished=True,

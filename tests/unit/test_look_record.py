@@ -16,6 +16,7 @@ from regard.config.vocabulary import EOS, PAD
 from regard.errors import ConfigError, DataError
 from regard.inference.translation import Translation
 from regard.inference.translator import Translator
+from regard.look.maps import maps_of
 from regard.look.record import Look
 from regard.nn.attention.intervention import Edit, Intervention
 
@@ -131,6 +132,23 @@ def test_a_translation_looks_back_into_its_model_and_forgets_it_when_copied(bahd
         Translation("a", "").look()
 
 
+def test_punctuation_is_a_unit_of_its_own_and_its_word_counts_it(bahdanau: Translator) -> None:
+    look = bahdanau.look("the « small » house, a tree.", reference="작은 고양이.")
+    assert [(unit.text, unit.word) for unit in look.source.units] == [
+        ("the", 0), ("«", 1), ("small", 2), ("»", 3), ("house", 4), (",", 4), ("a", 5), ("tree", 6), (".", 6)
+    ]  # fmt: skip
+    for side in (look.source, look.target):
+        for piece in side.pieces[:-1]:
+            assert piece.unit is not None
+            assert piece.word == side.units[piece.unit].word
+        assert side.pieces[-1].unit is None
+    (drawn,) = maps_of(look)
+    assert drawn.rows == ("작은", "고양이", ".")
+    assert drawn.weights.shape == (3, 9)
+    translation = bahdanau.force("a tree.", "고양이.")
+    assert translation.word_alignment().shape == (1, 2)  # links keep the words of the text
+
+
 def test_interventions_are_seen_in_the_record(bahdanau: Translator) -> None:
     edit = Edit(step=0, position=1, replace=0.5)
     look = bahdanau.look(SENTENCE, reference=REFERENCE, intervention=Intervention(ban=(2,), edits=(edit,)))
@@ -188,7 +206,7 @@ def test_mistakes_and_strange_text(bahdanau: Translator) -> None:
     look = bahdanau.look("a\ud800 <script>\x00\n고", reference="b\udfff </s>")
     assert Look.from_dict(json.loads(look.to_json())) == look
     with pytest.raises(DataError, match="not a look record"):
-        Look.from_dict({"format": "regard-look/2"})
+        Look.from_dict({"format": "regard-look/1"})
 
 
 def test_many_heads_show_fewer_dimensions_so_that_the_record_stays_small(monkeypatch: pytest.MonkeyPatch) -> None:

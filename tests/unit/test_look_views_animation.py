@@ -196,7 +196,7 @@ def test_the_command_line_writes_it(tmp_path: Path, capsys: pytest.CaptureFixtur
     assert (tmp_path / "steps.gif").read_bytes().startswith(b"GIF89a")
     assert main(["look", str(tmp_path / "model"), "the cat", "a dog", "--output", str(tmp_path / "page.html")]) == 0
     page = (tmp_path / "page.html").read_text("utf-8")
-    assert "regard-look/1" in page
+    assert "regard-look/2" in page
     assert "a dog" in page
 
 
@@ -205,5 +205,5 @@ def test_a_notebook_shows_the_interactive_view() -> None:
     shown = translator.translate("the cat")._repr_html_()
     assert shown is not None
     assert shown == translator.look("the cat")._repr_html_()
-    assert "regard-look/1" in shown
+    assert "regard-look/2" in shown
     assert translator.translate("  ")._repr_html_() is None

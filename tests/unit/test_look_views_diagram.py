@@ -28,7 +28,6 @@ VARIANTS = {
     "plain-cosine": ("luong", ["model.score=cosine", "model.sharpness=1"]),
     "location-local-m": ("luong", ["model.score=location", "model.window=local-m"]),
     "no-feeding": ("luong", ["model.input_feeding=false"]),
-    "one-way": ("luong-local-p", ["model.bidirectional=false", "model.reverse_source=true", "model.layers=2"]),
     "local-m": ("luong", ["model.window=local-m"]),
     "bidirectional": ("luong", ["model.bidirectional=true", "model.layers=3"]),
     "deep-textbook": ("luong", ["model.query=previous", "model.layers=4"]),
@@ -102,11 +101,11 @@ def test_luong_asks_with_the_current_state_and_feeds_its_answer_to_the_next_step
     top = load_recipe("luong").model.layers  # type: ignore[union-attr]
     assert (f"decoder.{top}.2", "query") in diagram.into("attend.2")
     assert {key for key, role in diagram.into("attend.2") if role == "keys"} == {
-        f"joined.{top}.{position}"
-        for position in (1, 2, 3, 4)  # it reads both ways
+        f"encoder.{top}.{position}" for position in (1, 2, 3, 4)
     }
-    assert {key for key, role in graph("one-way").into("attend.2") if role == "keys"} == {
-        f"encoder.2.{position}" for position in (1, 2, 3, 4)
+    assert {key for key, role in graph("luong-bi").into("attend.2") if role == "keys"} == {
+        f"joined.1.{position}"
+        for position in (1, 2, 3, 4)  # it reads both ways
     }
     assert diagram.into("attentional.2") == {(f"decoder.{top}.2", "input"), ("attend.2", "context")}
     assert ("attentional.1", "feeding") in diagram.into("decoder.1.2")
@@ -211,8 +210,8 @@ def test_the_transformer_looks_at_all_source_words_and_never_ahead_in_the_target
 
 
 def test_every_recipe_has_a_graph_of_its_own() -> None:
-    named = ["seq2seq", "seq2seq-cho", "attention", "bahdanau", "luong", "luong-local-p", "gnmt", "gnmt-small"]
-    named += ["transformer", "transformer-small"]
+    named = ["seq2seq", "seq2seq-cho", "attention", "attention-bi", "bahdanau", "luong", "luong-local-p", "luong-bi"]
+    named += ["gnmt", "gnmt-small", "gnmt-v2", "transformer", "transformer-small"]
     shapes = [frozenset(graph(name).edges) for name in named]
     assert len(set(shapes)) == len(named)
 

@@ -23,6 +23,7 @@ from regard.models import MODELS, build_model
 from regard.models.check import check_contract
 from regard.models.contract import Batch, Model
 from regard.nn.attention.intervention import Edit, Intervention
+from regard.nn.embedding import STACKED_SOURCE_SCALE
 
 E, D, V = 6, 8, 11
 SIZES = {"embedding_size": E, "hidden_size": D}
@@ -450,3 +451,11 @@ def test_words_are_heard_at_the_top_of_a_fresh_stack(settings: ModelSettings) ->
     assert values is not None
     apart = (values - values.mean(1, keepdim=True)).square().mean().sqrt()  # how much one place differs from others
     assert float(apart.detach()) > 0.15
+
+
+def test_a_stacked_encoder_reads_larger_source_embeddings_also_from_a_shared_table() -> None:
+    ids = torch.tensor([[4, 5]])
+    for layers, scale in ((1, 1.0), (2, STACKED_SOURCE_SCALE)):
+        settings = LuongSettings(layers=layers, embedding_size=8, hidden_size=8, tie_embeddings="all")
+        embeddings = build_model(settings, 20, 20).eval().embeddings
+        assert torch.equal(embeddings.read_source(ids), scale * embeddings.read_target(ids))

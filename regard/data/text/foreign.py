@@ -29,7 +29,8 @@ from regard.data.text.pieces import (
     escaping_steps,
     without_surrogates,
 )
-from regard.data.text.tokenizer import Span, Tokenizer
+from regard.data.text.tokenizer import Tokenizer
+from regard.data.text.words import Span
 from regard.errors import ConfigError, DataError, ModelFolderError
 from regard.storage.reading import TOKENIZER_BYTES, parse_json, read_bounded, short
 

@@ -16,7 +16,7 @@ from regard.config.vocabulary import SPECIAL_PIECES, UNK
 from regard.data.text.checked import check_piece, check_rules
 from regard.data.text.foreign import ForeignTokenizer
 from regard.data.text.pieces import BYTE_PIECES, MARKER
-from regard.data.text.tokenizer import Span
+from regard.data.text.words import Span
 from regard.errors import ConfigError, DataError
 
 if TYPE_CHECKING:

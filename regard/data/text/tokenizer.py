@@ -14,7 +14,6 @@ switched off unless TOKENIZERS_PARALLELISM is set, because it does not survive a
 
 from __future__ import annotations
 
-import bisect
 import codecs
 import re
 from abc import ABC, abstractmethod
@@ -25,11 +24,9 @@ from pathlib import Path
 from regard.config.settings import TextSettings
 from regard.config.vocabulary import BOS, EOS, PAD, SPECIAL_PIECES, UNK
 from regard.data.text.pieces import MARKER, without_surrogates
+from regard.data.text.words import Span, WordSpans
 from regard.errors import ConfigError, ModelFolderError
 from regard.storage.reading import TOKENIZER_BYTES, read_bounded
-
-Span = tuple[int, int]
-"""Character span: start and exclusive end."""
 
 _FOREIGN = re.compile(r'\s*\{\s*"regard"\s*:')
 
@@ -118,7 +115,7 @@ class Tokenizer(ABC):
         ids, offsets = self._placed(without_surrogates(text))
         if self.decode(ids) == text:
             return self.decoded_tokens(ids)  # it assigns the characters of byte pieces
-        words = _Words(text)
+        words = WordSpans(text)
         tokens = []
         for number, (start, end) in zip(ids[:-1], offsets[:-1], strict=True):
             if start == 0 and self._pieces[number] == MARKER and text[0] != " ":
@@ -142,7 +139,7 @@ class Tokenizer(ABC):
         parts = list(self._bytes(ids, unknown))
         raw, spans = _decode_parts(parts)
         text, spans = self._finished(raw, spans)
-        words = _Words(text)
+        words = WordSpans(text)
         return tuple(
             self._token(number, text, start, end, words.of(start, end) if part else None)
             for number, part, (start, end) in zip(ids, parts, spans, strict=True)
@@ -226,25 +223,3 @@ def _decode_parts(parts: Sequence[bytes]) -> tuple[str, list[Span]]:
         spans.append((start, len(text) + (pending and bool(part))))
     text += decoder.decode(b"", final=True)
     return text, [(min(start, len(text)), min(end, len(text))) for start, end in spans]
-
-
-class _Words:
-    """The spans of the white-space words of a line."""
-
-    def __init__(self, text: str) -> None:
-        self._starts: list[int] = []
-        self._ends: list[int] = []
-        place = 0
-        for word in text.split():
-            place = text.index(word, place)
-            self._starts.append(place)
-            place += len(word)
-            self._ends.append(place)
-
-    def of(self, start: int, end: int) -> int | None:
-        """The first word with a character from `start` to `end`; else the word that begins at `end`."""
-        number = bisect.bisect_right(self._ends, start)
-        if number == len(self._starts):
-            return None
-        begins = self._starts[number]
-        return number if begins < end or begins == end else None

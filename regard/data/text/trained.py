@@ -14,7 +14,8 @@ from regard.config.settings import TextSettings
 from regard.config.vocabulary import SPECIAL_PIECES, UNK
 from regard.data.text.checked import check_own, guarded
 from regard.data.text.pieces import ESCAPE, ESCAPES, MARKER, escaping_steps, train_pieces, without_surrogates
-from regard.data.text.tokenizer import Span, Tokenizer
+from regard.data.text.tokenizer import Tokenizer
+from regard.data.text.words import Span
 from regard.errors import ModelFolderError
 from regard.storage.reading import parse_json, short
 

@@ -20,7 +20,7 @@ def maps_text(look: Look, width: int = 80) -> str:
     rows, columns = weights.shape[1:]
     wide = columns * CELL
     together = max(1, (width + SPACE) // (wide + SPACE))
-    maps = list(zip(look.target.words, weights, strict=True))
+    maps = list(zip((unit.text for unit in look.target.units), weights, strict=True))
     blocks: list[str] = []
     for first in range(0, len(maps), together):
         part = maps[first : first + together]

@@ -23,7 +23,7 @@ from rich.cells import cell_len
 
 from regard.data.images.pixels import Pixels
 from regard.look.caption_maps import shown_image, word_maps
-from regard.look.record import Look
+from regard.look.record import Look, Side
 from regard.look.views.fonts import fonts_for
 from regard.look.views.heatmap import INK, MUTED, PAPER, save_figure
 from regard.look.views.pictures import check_picture_path, write_picture
@@ -53,9 +53,10 @@ def save_caption(
 def sheet(look: Look, *, title: str | None = None, font: str | Path | None = None) -> Figure:
     """The image, then one picture for each word."""
     image, maps = shown_image(look), word_maps(look)
+    units = [unit.text for unit in look.target.units]
     largest = [f"largest weight {weights.max():.2f}" for weights in maps]
     lit = [light(image, weights) for weights in maps]
-    panels = [("", full_light(image), ""), *zip(look.target.words, lit, largest, strict=True)]
+    panels = [("", full_light(image), ""), *zip(units, lit, largest, strict=True)]
     columns = min(COLUMNS, len(panels))
     rows = math.ceil(len(panels) / columns)
     tall = PANEL * image.shape[0] / image.shape[1] + 0.42
@@ -78,7 +79,7 @@ def animation(look: Look, *, font: str | Path | None = None, milliseconds: int =
     families = fonts_for([look.target.text], font)
     image = shown_image(look)
     pictures = [full_light(image), *(light(image, weights) for weights in word_maps(look))]
-    frames = [_frame(picture, look.target.words, number - 1, families) for number, picture in enumerate(pictures)]
+    frames = [_frame(picture, look.target, number - 1, families) for number, picture in enumerate(pictures)]
     buffer = io.BytesIO()
     first, *others = [frame.quantize(128) for frame in frames]
     first.save(buffer, "GIF", save_all=True, append_images=others, duration=milliseconds, loop=0)
@@ -111,17 +112,18 @@ def _show(axes: Axes, picture: Pixels) -> None:
         spine.set_visible(False)
 
 
-def _frame(picture: Pixels, words: Sequence[str], marked: int, families: Sequence[str]) -> Image.Image:
-    """One frame: the picture, and below it the caption with one word marked."""
+def _frame(picture: Pixels, caption: Side, marked: int, families: Sequence[str]) -> Image.Image:
+    """One frame: the picture, and below it the caption with one unit marked."""
     figure = Figure(figsize=FRAME, facecolor=PAPER, dpi=FRAME_DPI)
     _show(figure.add_axes((0.04, 0.14, 0.92, 0.84)), picture)
-    size = min(14.0, 520 / max(1, cell_len(" ".join(words))))  # points, so that a long caption stays inside
-    colours = [INK if marked in (-1, number) else FADED for number in range(len(words))]
-    texts: list[Artist] = [
-        TextArea(word, textprops={"family": families, "fontsize": size, "color": colour})
-        for word, colour in zip(words, colours, strict=True)
-    ]
-    line = HPacker(pad=0, sep=0.4 * size, children=texts, align="baseline")
+    size = min(14.0, 520 / max(1, cell_len(caption.text)))  # points, so that a long caption stays inside
+    words: list[list[Artist]] = [[] for _ in caption.words]
+    for number, unit in enumerate(caption.units):
+        colour = INK if marked in (-1, number) else FADED
+        style = {"family": families, "fontsize": size, "color": colour}
+        words[unit.word].append(TextArea(unit.text, textprops=style))
+    packed: list[Artist] = [HPacker(pad=0, sep=0, children=units, align="baseline") for units in words]
+    line = HPacker(pad=0, sep=0.4 * size, children=packed, align="baseline")
     figure.add_artist(AnnotationBbox(line, (0.5, 0.07), xycoords="figure fraction", frameon=False, pad=0))
     buffer = io.BytesIO()
     figure.savefig(buffer, format="png", facecolor=PAPER)
