@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, overload
@@ -33,6 +33,7 @@ from regard.inference.scoring import PairScore, force_pair, matched_pairs, score
 from regard.inference.streaming import StreamedPiece, stream_line
 from regard.inference.translation import Translation
 from regard.look.record import Look
+from regard.look.trace import PARTS, Part
 from regard.models.contract import MakeModel, Model
 from regard.nn.attention.intervention import Intervention
 from regard.process import usable_device
@@ -310,11 +311,13 @@ class Translator:
         beam: int | None = None,
         candidates: int = 5,
         tree: bool = False,
+        parts: Collection[Part] = PARTS,
     ) -> Look:
         """The look record of translating a line, or of forced decoding of its `reference`.
 
         `prefix` is a target prefix, as text or as piece ids. `tree` also records the hypotheses that the beam search
-        kept and pruned.
+        kept and pruned. `parts` of a long sentence's record can be left out: the maps of all heads of a kind of
+        attention, and the arithmetic of the steps.
         """
         return self._looker.look(
             text,
@@ -324,6 +327,7 @@ class Translator:
             intervention=intervention,
             candidates=candidates,
             tree=tree,
+            parts=parts,
         )
 
     # --- settings -------------------------------------------------------------------------------------------------

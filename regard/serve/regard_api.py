@@ -14,6 +14,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from regard.config.models import MODEL_SETTINGS
 from regard.errors import RegardError
 from regard.inference.streaming import StreamedPiece
+from regard.look.trace import PARTS
 from regard.nn.attention.intervention import Edit, Intervention
 from regard.serve.errors import ApiError
 from regard.serve.examples import examples_of
@@ -74,6 +75,12 @@ class LookRequest(Asked):
     beam: int | None = Field(None, ge=1, description="beam size; by default the model's own setting")
     candidates: int = Field(5, ge=0, le=50, description="most probable pieces reported at each step")
     tree: bool = Field(False, description="include the whole beam search tree, with pruned branches")
+    parts: list[Literal["cross", "encoder-self", "decoder-self", "steps"]] | None = Field(
+        None,
+        max_length=4,
+        description="parts of the record to include: maps of all heads of a kind, and the arithmetic of the steps; "
+        "by default all",
+    )
 
 
 class StreamRequest(Asked):
@@ -277,6 +284,7 @@ def _looker(model: ServedModel, asked: LookRequest) -> Callable[[], bytes]:
                 beam=asked.beam,
                 candidates=asked.candidates,
                 tree=asked.tree,
+                parts=PARTS if asked.parts is None else asked.parts,
             ).to_dict()
         except RegardError as error:
             raise ApiError(422, str(error)) from None

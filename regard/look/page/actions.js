@@ -1,7 +1,8 @@
 /** User actions: translate, look at an image, open a model, change attention, choose a candidate, undo. */
 
-import { Refusal, askImage, askLook } from "./api.js";
+import { announce, letGo, idsBefore, withEdits } from "./hand.js";
 import { say } from "./language.js";
+import { abort, reason, request } from "./request.js";
 import { NOWHERE, UNCHANGED, changeOf, focused, isShown, shown } from "./store.js";
 
 /**
@@ -12,9 +13,6 @@ import { NOWHERE, UNCHANGED, changeOf, focused, isShown, shown } from "./store.j
  * @typedef {{focus?: string | null, change?: Change | null, keep?: boolean, reveal?: number | null}} Options
  *   `keep` what a link has put in view; `reveal`: see the state
  */
-
-/** Pending requests by model; a new one aborts the old one. */
-const underWay = new Map();
 
 /**
  * Translate with every chosen model at once.
@@ -52,7 +50,6 @@ async function askAll(store, source, { focus = null, change = null, keep = false
   store.set({ ...source, entries, focus: wanted !== null && chosen.includes(wanted) ? wanted : null, ...nowhere });
   await Promise.all(chosen.map((name) => lookAt(store, name)));
   if (change && store.state.focus !== null) await apply(store, change);
-  if (store.state.panel === "beam") await growTree(store);
 }
 
 /**
@@ -81,33 +78,6 @@ export function lookInto(store, name) {
   if (store.state.focus === name) return;
   const map = { kind: "cross", layer: null, head: null, moment: null };
   store.set({ focus: name, ...map, ...NOWHERE, step: store.state.step, invitation: null });
-  if (store.state.panel === "beam") growTree(store);
-}
-
-/**
- * Request a look from a model; null if a newer request replaced it.
- * @param {Store} store
- * @param {string} name
- * @param {Change} change
- * @param {{tree?: boolean, beam?: number}} [options]
- */
-async function request(store, name, change, options = {}) {
-  const task = options.tree ? `tree ${name}` : name;
-  underWay.get(task)?.abort();
-  const controller = new AbortController();
-  underWay.set(task, controller);
-  try {
-    const { models, picture, text } = store.state;
-    const { signal } = controller;
-    const seeing = models.find((model) => model.name === name)?.source === "image";
-    if (seeing && picture) return await askImage(name, picture.blob, change, signal);
-    return await askLook(name, text, change, { ...options, signal });
-  } catch (error) {
-    if (controller.signal.aborted) return null;
-    throw error;
-  } finally {
-    if (underWay.get(task) === controller) underWay.delete(task);
-  }
 }
 
 /**
@@ -131,75 +101,6 @@ export async function apply(store, change) {
 }
 
 /**
- * @param {Store} store
- * @param {import("./record.js").Look} look
- */
-function announce(store, look) {
-  store.set({ spoken: say("changed_to", { text: look.target.text }), invitation: null });
-  if (store.state.panel === "beam") growTree(store);
-}
-
-/** What is wanted of a model while a ribbon or a slider is in hand; one request is under way, the newest comes next. */
-/** @type {Map<string, {want: Change | null, busy: boolean, keep: boolean}>} */
-const inHand = new Map();
-
-/**
- * Show the translation under a change that is still in hand. Answers that nobody waits for any more are dropped.
- * @param {Store} store
- * @param {Change} change
- */
-export async function preview(store, change) {
-  const name = /** @type {string} */ (store.state.focus);
-  const task = inHand.get(name) ?? { want: null, busy: false, keep: false };
-  inHand.set(name, task);
-  task.want = change;
-  if (task.busy) return;
-  task.busy = true;
-  try {
-    for (let asked = null; task.want && task.want !== asked; ) {
-      asked = /** @type {Change} */ (task.want);
-      const look = await request(store, name, asked);
-      if (look === null || "label" in look || task.want === null || !store.state.entries[name]?.original) break;
-      if (task.want === asked || !task.keep) store.setEntry(name, { preview: { change: asked, look } });
-    }
-  } catch (error) {
-    task.keep = false;
-    store.setEntry(name, { preview: null });
-    store.set({ notice: reason(error) });
-  } finally {
-    task.busy = false;
-    if (task.keep) commit(store);
-  }
-}
-
-/**
- * Keep the change in hand; it becomes one entry of the history.
- * @param {Store} store
- */
-export function commit(store) {
-  const name = /** @type {string} */ (store.state.focus);
-  const task = inHand.get(name);
-  if (task?.busy) return void (task.keep = true);
-  inHand.delete(name);
-  const entry = store.state.entries[name];
-  if (!entry?.preview) return;
-  const { look } = entry.preview;
-  store.setEntry(name, { preview: null, history: [...entry.history, entry.preview], tree: null });
-  announce(store, look);
-}
-
-/**
- * Let go of the change in hand.
- * @param {Store} store
- */
-export function letGo(store) {
-  const name = /** @type {string} */ (store.state.focus);
-  const task = inHand.get(name);
-  if (task) Object.assign(task, { want: null, keep: false });
-  if (store.state.entries[name]?.preview) store.setEntry(name, { preview: null });
-}
-
-/**
  * Change weights at a target step. The target before that step is forced as a prefix.
  * @param {Store} store
  * @param {Edit[]} edits
@@ -207,26 +108,6 @@ export function letGo(store) {
 export function edit(store, edits) {
   const change = withEdits(store, edits);
   if (change) apply(store, change);
-}
-
-/**
- * The committed change and these edits.
- * @param {Store} store
- * @param {Edit[]} edits
- * @returns {Change | null}
- */
-export function withEdits(store, edits) {
-  const last = focused(store.state)?.history.at(-1);
-  const look = last?.look ?? focused(store.state)?.original;
-  if (!look || edits.length === 0) return null;
-  const before = last?.change ?? UNCHANGED;
-  const same = (/** @type {Edit} */ one, /** @type {Edit} */ other) =>
-    one.kind === other.kind && one.layer === other.layer && one.head === other.head && one.step === other.step &&
-    (one.position === other.position || other.position === null);
-  const kept = before.edits.filter((old) => !edits.some((fresh) => same(old, fresh)));
-  const everywhere = edits.some((each) => each.kind === "encoder-self");
-  const first = everywhere ? 0 : Math.min(...edits.map((each) => each.step ?? 0));
-  return { ...before, prefix: idsBefore(look, first), edits: [...kept, ...edits] };
 }
 
 /**
@@ -307,42 +188,8 @@ export function reset(store) {
  */
 function goBack(store, history) {
   const name = /** @type {string} */ (store.state.focus);
-  underWay.get(name)?.abort();
+  abort(name);
   letGo(store);
   store.setEntry(name, { history, busy: false, tree: null });
   store.set({ notice: "", spoken: say("back_to", { text: shown(store.state)?.target.text ?? "" }) });
-  if (store.state.panel === "beam") growTree(store);
-}
-
-/**
- * Run the beam search again with its tree.
- * @param {Store} store
- */
-export async function growTree(store) {
-  const { focus, live, beam } = store.state;
-  if (focus === null || !live || !focused(store.state) || shown(store.state)?.image) return;
-  try {
-    const look = await request(store, focus, changeOf(store.state), { tree: true, beam });
-    if (look !== null && !("label" in look)) store.setEntry(focus, { tree: look });
-  } catch (error) {
-    store.set({ notice: reason(error) });
-  }
-}
-
-/**
- * The target prefix before a step.
- * @param {import("./record.js").Look} look
- * @param {number} step
- */
-function idsBefore(look, step) {
-  return look.steps.slice(0, step).map((each) => each.id);
-}
-
-/** @param {unknown} error */
-export function reason(error) {
-  if (error instanceof Refusal) {
-    if (error.status === 0) return say("no_answer");
-    return error.status === 429 || error.status === 503 ? `${say("busy")} ${error.message}` : error.message;
-  }
-  return String(error);
 }

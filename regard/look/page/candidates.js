@@ -66,7 +66,7 @@ function update(list, store, look, step) {
  */
 function candidate(store, step, each, said) {
   const parts = [
-    h("span", { class: "name" }, h("bdi", {}, each.piece), said && h("small", {}, " " + say("said"))),
+    h("span", { class: "name" }, h("bdi", {}, each.piece), said && h("span", { class: "hidden-visually" }, " " + say("said"))),
     h("span", { class: "bar" }),
     h("span", { class: "number" }, percent(each.probability)),
   ];

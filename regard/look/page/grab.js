@@ -1,7 +1,7 @@
 /** Take a ribbon by its end and pull it to another source word; the translation follows while it is in hand. */
 
-import { commit, letGo, preview, withEdits } from "./actions.js";
 import { weightEdits } from "./gestures.js";
+import { commit, letGo, preview, withEdits } from "./hand.js";
 import { clamp } from "./number.js";
 
 const REACH = 90; // pixels around a word within which it catches the ribbon
@@ -44,7 +44,6 @@ export function grabbing(scene, store, tables, redraw) {
     const to = nearest(above, event) ?? held.column;
     if (to !== held.to) {
       held.to = to;
-      glow(above, to === held.column ? -1 : to);
       const change = to === held.column ? null : withEdits(store, moveEdits(base, held.row, held.column, to));
       if (change) preview(store, change);
       else letGo(store);
@@ -56,7 +55,6 @@ export function grabbing(scene, store, tables, redraw) {
     if (!held) return;
     hand.held = base = null;
     stage.classList.remove("pulling");
-    glow(above, -1);
     if (keep && held.to !== held.column) commit(store);
     else letGo(store);
     store.set({ lit: false });
@@ -113,9 +111,11 @@ function nearest(above, event) {
 }
 
 /**
+ * Mark the word that would get the ribbon.
  * @param {HTMLElement} above
- * @param {number} to
+ * @param {Held | null} held
  */
-function glow(above, to) {
+export function glow(above, held) {
+  const to = held === null || held.to === held.column ? -1 : held.to;
   [...above.children].forEach((word, j) => word.classList.toggle("glow", j === to));
 }

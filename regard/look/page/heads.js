@@ -42,7 +42,7 @@ export function mountHeads(switches, heads, store) {
  */
 function toggles(store, look) {
   const { unit, specials, kind } = store.state;
-  const kinds = KINDS.filter((name) => name in look.attention);
+  const kinds = KINDS.filter((name) => name in look.attention || name in (look.model.attention ?? {}));
   return [
     group(say("pieces"), /** @type {const} */ (["words", "pieces"]).map((name) =>
       option(say(name), unit === name, `unit-${name}`, () => store.set({ unit: name })))),

@@ -1,6 +1,6 @@
 /** Build the page: live with a server, or from the records embedded in the file. */
 
-import { reason, translate } from "./actions.js";
+import { translate } from "./actions.js";
 import { mountInvitation, openAlive } from "./alive.js";
 import { askModels, Refusal } from "./api.js";
 import { mountBar } from "./bar.js";
@@ -14,10 +14,12 @@ import { mountHeads } from "./heads.js";
 import { chooseLanguage, say } from "./language.js";
 import { readLink, writeLink } from "./link.js";
 import { mountMatrix } from "./matrix.js";
+import { followParts } from "./missing.js";
 import { mountPanels } from "./panels.js";
 import { mountPicture } from "./picture.js";
 import { mountPlayer } from "./player.js";
 import { mountRibbons } from "./ribbons.js";
+import { reason } from "./request.js";
 import { mountSeen } from "./seen.js";
 import { shareMenu } from "./share.js";
 import { mountStages } from "./stages.js";
@@ -39,7 +41,7 @@ function build(page, store) {
   const part = (/** @type {string} */ key, /** @type {any[]} */ ...children) =>
     h("section", { class: `part ${key}`, hidden: true }, ...children);
   const top = h("header", { class: "top" });
-  const form = h("section", { class: "part form", hidden: !store.state.live, "aria-label": say("sentence") });
+  const form = h("section", { class: "part form", hidden: !store.state.live });
   const notice = h("p", { class: "notice", role: "status", "aria-live": "polite" });
   const spoken = h("p", { class: "hidden-visually", role: "status", "aria-live": "polite" });
   const trouble = h("p", { class: "doubt", hidden: true });
@@ -82,6 +84,7 @@ function build(page, store) {
   mountChanges(changes, store);
   mountTree(tree, store);
   mountBar(bar, store);
+  followParts(store);
   store.listen((state) => {
     const look = shown(state);
     inside.hidden = look === null && seenIn(state) === null;
@@ -142,7 +145,7 @@ async function startLive(store, form) {
     const options = { focus, change, keep: true };
     if (sees && sample) await draw(store, sample, options);
     else if (text && known.length > 0) await translate(store, text, options);
-    else if (!location.hash.includes("image=")) await openAlive(store);
+    else if (!sees || sample === null) await openAlive(store);
   } catch (error) {
     const locked = error instanceof Refusal && [401, 403].includes(error.status);
     if (locked) askKey(form, () => startLive(store, form));

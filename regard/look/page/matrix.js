@@ -1,5 +1,6 @@
 /** The attention matrix with entropy and coverage; keyboard navigation, editing by click and drag. */
 
+import { bellOf } from "./bell.js";
 import { Dense } from "./dense.js";
 import { h, replace, s } from "./dom.js";
 import { change, drag } from "./gestures.js";
@@ -9,8 +10,8 @@ import { clamp, decimal, weight } from "./number.js";
 import { traceAt, unitAt } from "./record.js";
 import { changeOf } from "./store.js";
 
-const LARGEST = 40;
-const LOWEST = 32; // the largest height of a row
+const LARGEST = 84;
+const LOWEST = 28; // the largest height of a row
 const SMALLEST = 17;
 const THIN = 0.6; // the share of a cell that a special token gets
 const SMALL = 20; // cells below it have smaller labels
@@ -288,19 +289,4 @@ class Matrix {
     else if (!this.store.state.live || !change(event.key, this.store, this.table, row, column)) return;
     event.preventDefault();
   }
-}
-
-/**
- * The Gaussian through the values at whole positions: its logarithm is a parabola, fixed by three of them.
- * @param {number[]} gaussian
- * @param {number} first
- * @param {number} last
- */
-function bellOf(gaussian, first, last) {
-  const logs = Array.from({ length: last - first + 1 }, (_, k) => Math.log(Math.max(gaussian[first + k], 1e-30)));
-  if (logs.length < 3) return (/** @type {number} */ at) => gaussian[Math.round(clamp(at, first, last))];
-  const best = clamp(logs.indexOf(Math.max(...logs)), 1, logs.length - 2);
-  const [a, b, c] = logs.slice(best - 1, best + 2);
-  const [slope, bend] = [(c - a) / 2, (a - 2 * b + c) / 2];
-  return (/** @type {number} */ at) => Math.exp(b + slope * (at - first - best) + bend * (at - first - best) ** 2);
 }

@@ -1,10 +1,9 @@
 /** What stands under the ribbons: the matrix, the steps, the architecture, the beam, or training; one at a time. */
 
-import { growTree } from "./actions.js";
 import { h, replace } from "./dom.js";
 import { say } from "./language.js";
 import { hasAttention } from "./record.js";
-import { focused, shown } from "./store.js";
+import { shown } from "./store.js";
 
 /**
  * @typedef {import("./store.js").Panel} Panel
@@ -22,7 +21,8 @@ const PANELS = ["matrix", "steps", "map", "beam", "time"];
 function has(state, panel) {
   const look = shown(state);
   if (look === null) return false;
-  const traced = look.steps.some((each) => each.attention.length > 0) || (look.steps.length > 0 && !hasAttention(look));
+  // a long sentence's steps are asked for when they are opened
+  const traced = look.steps.length > 0 && (state.live || !hasAttention(look) || look.steps.some((each) => each.attention.length > 0));
   if (panel === "matrix") return hasAttention(look) && !look.image;
   if (panel === "steps") return traced;
   if (panel === "beam") return !look.image && (state.live || look.beam !== null);
@@ -36,10 +36,6 @@ function has(state, panel) {
  * @param {import("./store.js").Store} store
  */
 export function mountPanels(place, parts, store) {
-  const open = (/** @type {Panel} */ panel) => {
-    store.set({ panel });
-    if (panel === "beam" && !focused(store.state)?.tree) growTree(store);
-  };
   store.listen((state, before) => {
     const able = PANELS.filter((panel) => parts[panel] && has(state, panel));
     const current = able.includes(state.panel) ? state.panel : able[0];
@@ -50,7 +46,7 @@ export function mountPanels(place, parts, store) {
     place.dataset.shown = wanted;
     const held = place.contains(document.activeElement);
     replace(place, ...able.map((panel) =>
-      h("button", { "aria-pressed": panel === current, "data-panel": panel, click: () => open(panel) },
+      h("button", { "aria-pressed": panel === current, "data-panel": panel, click: () => store.set({ panel }) },
         say(/** @type {any} */ (`panel_${panel}`)))));
     if (held) /** @type {HTMLElement | null} */ (place.querySelector('[aria-pressed="true"]'))?.focus();
   });

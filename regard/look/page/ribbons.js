@@ -3,13 +3,13 @@
 import { toggleBan } from "./actions.js";
 import { replaced } from "./diff.js";
 import { h, onceAFrame, replace, s } from "./dom.js";
+import { glow, grabbing } from "./grab.js";
 import { say } from "./language.js";
 import { drawLines } from "./lines.js";
 import { weight } from "./number.js";
-import { labelsOf, probabilityOf, traceAt, unitAt } from "./record.js";
+import { probabilityOf, traceAt, unitAt } from "./record.js";
 import { NOWHERE, changeOf, originalOf } from "./store.js";
 import { tableOf } from "./table.js";
-import { grabbing } from "./grab.js";
 
 const MOST_IN_LINE = 16; // more words stand in two columns
 const NARROW = 640; // pixels; so do all words on a phone
@@ -37,6 +37,7 @@ export function mountRibbons(place, store, tables) {
   const redraw = onceAFrame(() => {
     if (tables.current && stage.offsetParent !== null) {
       drawLines(scene, tables.current, store.state, { held: hand.held, old: oldTable(store) });
+      glow(above, hand.held);
     }
   });
   new ResizeObserver(() => {
@@ -165,7 +166,10 @@ function targetWord(store, table, unit, told) {
 function layOut({ stage, above, below }, table) {
   const many = Math.max(table.rows.length, table.columns.length) > MOST_IN_LINE;
   stage.dataset.layout = "lines";
-  const wide = [above, below].some((line) => line.scrollWidth > line.clientWidth + 1);
+  const tooWide = () => [above, below].some((line) => line.scrollWidth > line.clientWidth + 1);
+  stage.classList.add("spacious");
+  stage.classList.toggle("spacious", !tooWide());
+  const wide = tooWide();
   stage.dataset.layout = many || wide || stage.clientWidth < NARROW ? "columns" : "lines";
 }
 
@@ -213,9 +217,4 @@ export function spoken(table, row) {
     .slice(0, 3)
     .map((each) => say("of_weight", { word: each.word, weight: weight(each.value) }));
   return say("looks_at", { word: table.rows[row].label, places: places.join(", ") || "–" });
-}
-
-/** @param {import("./record.js").Look} look */
-export function words(look) {
-  return labelsOf(look.target);
 }

@@ -45,6 +45,7 @@ export function mountStages(place, store) {
     const stage = bare ? Math.max(3, state.stage) : state.stage;
     const step = Math.min(state.step ?? 0, look.steps.length - 1);
     const trace = traceAt(look, step, state);
+    if (trace === null && !bare) return void (write(said, say("working")), replace(body), (drawn = "")); // on its way
     const wanted = `${step} ${trace?.layer} ${trace?.head}`;
     if (wanted !== drawn || of !== look) drawStep(body, look, step, trace);
     [drawn, of] = [wanted, look];

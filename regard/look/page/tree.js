@@ -1,14 +1,16 @@
 /** The beam search tree: one column per step, best path marked, pruned hypotheses faint. */
 
-import { continueFrom, growTree } from "./actions.js";
+import { continueFrom } from "./actions.js";
 import { h, replace, s } from "./dom.js";
 import { say } from "./language.js";
 import { measure } from "./label.js";
 import { clamp, decimal } from "./number.js";
-import { focused, shown } from "./store.js";
+import { reason, request } from "./request.js";
+import { changeOf, focused, shown } from "./store.js";
 
 const ROW = 34;
-const GAP = 34;
+const GAP = 18;
+const LEAST_SCALE = 0.72; // a wide tree shrinks to fit; beyond this it scrolls
 
 /** @typedef {import("./record.js").Node} Node */
 
@@ -26,8 +28,15 @@ export function mountTree(place, store) {
   const size = h("label", { class: "check" }, say("beam_width"), width);
   place.append(h("h2", { class: "hidden-visually" }, say("panel_beam")),
     h("div", { class: "row" }, h("p", { class: "hint" }, say("tree_hint")), size), scroll);
+  /** @type {unknown} the look and the width that the last search was for */
+  let searched = null;
   store.listen((state, before) => {
     if (place.hidden) return;
+    const wanted = focused(state)?.preview || state.peek ? searched : shown(state);
+    if (state.live && wanted !== searched && wanted !== null) {
+      searched = wanted;
+      growTree(store);
+    }
     const beam = (state.live ? focused(state)?.tree : shown(state))?.beam ?? null;
     size.hidden = !state.live;
     width.max = String(widest(state));
@@ -35,6 +44,21 @@ export function mountTree(place, store) {
     if (focused(state) === focused(before) && state.panel === before.panel) return;
     replace(scroll, beam === null ? h("p", { class: "waiting" }, say("working")) : drawTree(store, beam.nodes));
   });
+}
+
+/**
+ * Run the beam search again with its tree.
+ * @param {Store} store
+ */
+async function growTree(store) {
+  const { focus, live, beam } = store.state;
+  if (focus === null || !live || !focused(store.state) || shown(store.state)?.image) return;
+  try {
+    const look = await request(store, focus, changeOf(store.state), { tree: true, beam });
+    if (look !== null && !("label" in look)) store.setEntry(focus, { tree: look });
+  } catch (error) {
+    store.set({ notice: reason(error) });
+  }
 }
 
 /**
@@ -58,6 +82,7 @@ function drawTree(store, nodes) {
   const label = say("tree_label", { count: nodes.length, steps: columns.length });
   const frame = { class: "tree", width, height, viewBox: `0 0 ${width} ${height}` };
   const picture = s("svg", { ...frame, role: "group", "aria-label": label });
+  picture.style.setProperty("min-width", `${Math.round(width * LEAST_SCALE)}px`);
   const lines = s("g", { class: "branches" });
   const words = s("g", {});
   for (const node of nodes) {

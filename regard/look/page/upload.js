@@ -1,10 +1,11 @@
 /** The input image: chosen, dropped, pasted, or drawn by the server. */
 
-import { reason, see } from "./actions.js";
+import { see } from "./actions.js";
 import { askSample } from "./api.js";
 import { h, replace } from "./dom.js";
 import { say } from "./language.js";
 import { mountModels } from "./models.js";
+import { reason } from "./request.js";
 import { readers } from "./store.js";
 
 const LONGEST = 1024; // pixels; larger images are scaled down before upload, models use far fewer

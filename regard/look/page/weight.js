@@ -1,8 +1,9 @@
 /** The panel that edits the weight of the current cell. */
 
-import { commit, edit, preview, toggleBan, withEdits } from "./actions.js";
+import { edit, toggleBan } from "./actions.js";
 import { h, replace } from "./dom.js";
 import { gatherEdits, weightEdits } from "./gestures.js";
+import { commit, preview, withEdits } from "./hand.js";
 import { say } from "./language.js";
 import { weight } from "./number.js";
 import { unitAt } from "./record.js";
