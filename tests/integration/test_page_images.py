@@ -103,11 +103,11 @@ def test_an_image_is_chosen_and_each_word_shows_where_it_looked(visit: Open, mod
 def test_the_words_are_played_one_after_another(visit: Open, models: dict[str, Any]) -> None:
     page = visit("image=scenes.3&model=scenes&look=scenes")
     words = page.locator(".picture .word")
-    page.get_by_role("button", name="Play the words").click()
+    page.get_by_role("button", name="Play").click()
     for number in (0, 1, 2):
         expect(words.nth(number)).to_have_attribute("aria-current", "true")
-    page.locator(".picture").get_by_role("button", name="Pause").click()
-    assert page.get_by_role("button", name="Play the words").is_visible()
+    page.get_by_role("button", name="Pause").click()
+    assert page.get_by_role("button", name="Play").is_visible()
 
 
 def test_a_cell_is_forbidden_by_click_and_by_key_and_allowed_again(visit: Open, models: dict[str, Any]) -> None:

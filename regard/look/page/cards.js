@@ -5,7 +5,7 @@ import { h, replace } from "./dom.js";
 import { say } from "./language.js";
 import { miniature } from "./miniature.js";
 import { decimal, percent } from "./number.js";
-import { gather, hasAttention, meanProbability, unitsOf } from "./record.js";
+import { gather, meanProbability, unitsOf } from "./record.js";
 import { isShown } from "./store.js";
 import { vectorCells } from "./vector.js";
 
@@ -28,7 +28,7 @@ export function mountCards(place, store) {
     list.classList.toggle("alone", names.length === 1);
     const held = list.contains(document.activeElement) ? document.activeElement?.closest("li")?.dataset.model : null;
     replace(list, ...names.map((name) => card(store, name)));
-    if (held) [...list.children].find((each) => /** @type {HTMLElement} */ (each).dataset.model === held)?.querySelector("button")?.focus();
+    if (held) /** @type {HTMLElement | null} */ (list.querySelector(`[data-model="${CSS.escape(held)}"] button`))?.focus();
   });
 }
 
@@ -50,12 +50,13 @@ function card(store, name) {
   ];
   const writing = here && reveal !== null;
   return h("li", { class: here ? "card here" : "card", "data-model": name, "aria-busy": entry.status === "loading" },
-    h("div", { class: "card-head" }, h("h3", { dir: "auto" }, name), h("p", { class: "about" }, about.filter(Boolean).join(" · "))),
+    h("div", { class: "card-head" }, h("h3", { dir: "auto" }, name),
+      h("p", { class: "about" }, about.filter(Boolean).join(" · ")), look && figures(look)),
     entry.status === "loading" && h("p", { class: "waiting" }, say(store.state.mode === "text" ? "loading" : "seeing")),
     entry.status === "error" && h("p", { class: "trouble", role: "alert" }, entry.error),
     look && !store.state.live && h("p", { class: "about", dir: "auto" }, look.source.text),
-    look && h("p", { class: writing ? "translation writing" : "translation", dir: "auto", title: look.target.text }, look.target.text || "∅"),
-    look && figures(look),
+    look && h("p", { class: writing ? "translation writing" : "translation", dir: "auto", title: look.target.text },
+      look.target.text || "∅"),
     look && thumbnail(look),
     entry.seen && h("p", { class: "translation", dir: "auto" }, entry.seen.label),
     entry.seen && h("p", { class: "figures" }, percent(entry.seen.probabilities[entry.seen.label])),
@@ -71,8 +72,7 @@ function figures(look) {
   return h("p", { class: "figures" },
     mean !== null && h("span", { class: mean < UNSURE ? "trouble" : "", title: say("mean_probability_note") },
       say("mean_probability", { share: percent(mean) })),
-    !look.finished && h("span", { class: "trouble" }, say("cut")),
-    !hasAttention(look) && h("span", {}, say("fixed_short", { count: vectorSize(look) })));
+    !look.finished && h("span", { class: "trouble" }, say("cut")));
 }
 
 /**
@@ -98,7 +98,7 @@ export function vectorSize(look) {
 /** @param {import("./record.js").Look} look */
 function thumbnail(look) {
   if (look.image) return null;
-  if (!look.alignment) return vectorCells(look.fixed_vector ?? [], { size: 4, columns: 16, label: say("fixed_title") });
+  if (!look.alignment) return vectorCells(look.fixed_vector ?? [], { size: 4, columns: 16, label: say("fixed_short", { count: vectorSize(look) }) });
   const rows = unitsOf(look.target, "words", false);
   const columns = unitsOf(look.source, "words", false);
   return miniature(gather(look.alignment, rows, columns), 34);

@@ -20,23 +20,33 @@ import { mountUpload } from "./upload.js";
  * @param {Store} store
  */
 export function mountForm(place, store) {
-  const tab = (/** @type {Mode} */ mode) =>
-    h("button", { "data-mode": mode, click: () => turn(store, mode) }, say(mode === "text" ? "text_mode" : "image_mode"));
-  const tabs = h("div", { class: "segments modes", role: "group", "aria-label": say("mode") }, tab("text"), tab("image"));
   const text = h("div", {});
-  const image = h("div", {});
-  place.append(tabs, text, image);
+  const image = h("div", { hidden: true });
+  place.append(text, image);
   mountSentence(text, store);
   mountUpload(image, store);
-  tabs.hidden = image.hidden = true;
   store.listen((state) => {
-    tabs.hidden = readers(state, "text").length === 0 || readers(state, "image").length === 0;
     text.hidden = state.mode !== "text";
     image.hidden = state.mode !== "image";
+  });
+}
+
+/**
+ * Text or image, where the server has models of both.
+ * @param {Store} store
+ */
+export function modeTabs(store) {
+  const tab = (/** @type {Mode} */ mode) =>
+    h("button", { "data-mode": mode, click: () => turn(store, mode) }, say(mode === "text" ? "text_mode" : "image_mode"));
+  const tabs = h("div", { class: "segments modes", role: "group", "aria-label": say("mode"), hidden: true },
+    tab("text"), tab("image"));
+  store.listen((state) => {
+    tabs.hidden = readers(state, "text").length === 0 || readers(state, "image").length === 0;
     for (const each of tabs.children) {
       each.setAttribute("aria-pressed", String(each.getAttribute("data-mode") === state.mode));
     }
   });
+  return tabs;
 }
 
 /**

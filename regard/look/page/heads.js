@@ -47,8 +47,8 @@ function toggles(store, look) {
     group(say("pieces"), /** @type {const} */ (["words", "pieces"]).map((name) =>
       option(say(name), unit === name, `unit-${name}`, () => store.set({ unit: name })))),
     kinds.length > 1 && group(say("map"), kinds.map((name) =>
-      option(say(/** @type {any} */ (name)), kind === name, `kind-${name}`, () =>
-        store.set({ kind: name, layer: null, head: null, ...NOWHERE })))),
+      option(say(/** @type {any} */ (`${name}-short`)), kind === name, `kind-${name}`, () =>
+        store.set({ kind: name, layer: null, head: null, ...NOWHERE }), say(/** @type {any} */ (name))))),
     !look.image && threshold(store),
     !look.image && h("label", { class: "check" },
       h("input", { type: "checkbox", checked: specials, "data-choice": "specials",
@@ -83,9 +83,10 @@ function group(label, options) {
  * @param {boolean} chosen
  * @param {string} choice
  * @param {() => void} click
+ * @param {string} [whole] the name of a label that is short for want of room
  */
-function option(label, chosen, choice, click) {
-  return h("button", { "aria-pressed": chosen, "data-choice": choice, click }, label);
+function option(label, chosen, choice, click, whole) {
+  return h("button", { "aria-pressed": chosen, "data-choice": choice, "aria-label": whole, title: whole, click }, label);
 }
 
 /**

@@ -9,7 +9,7 @@ import { doubt, mountCards } from "./cards.js";
 import { mountChanges } from "./changes.js";
 import { h } from "./dom.js";
 import { mountFixed } from "./fixed.js";
-import { askKey, mountForm } from "./form.js";
+import { askKey, modeTabs, mountForm } from "./form.js";
 import { mountHeads } from "./heads.js";
 import { chooseLanguage, say } from "./language.js";
 import { readLink, writeLink } from "./link.js";
@@ -58,14 +58,15 @@ function build(page, store) {
   const inside = h("div", { class: "inside", hidden: true }, picture, seen, ribbons, fixed,
     h("div", { class: "under-ribbons" }, player, invitation),
     h("div", { class: "columns" },
-      h("div", { class: "main-panel" }, head, h("div", { class: "beside" }, h("div", { class: "views" }, matrix, steps, tree, time), heads)),
+      h("div", { class: "main-panel" }, head,
+        h("div", { class: "beside" }, h("div", { class: "views" }, matrix, steps, tree, time), heads)),
       h("div", { class: "side" }, weight, candidates, changes)));
   const bar = h("div", { class: "change-bar", role: "group", "aria-label": say("changes"), hidden: true });
   const note = h("p", {}, store.state.live ? say("attention_note") : say("file_note"));
   page.replaceChildren(top, h("main", {}, form, notice, spoken, cards, trouble, inside), h("footer", {}, note), bar);
   const drawn = () => /** @type {SVGElement | null} */ ([matrix, tree, picture, seen]
     .find((each) => each.offsetParent !== null)?.querySelector("svg.matrix, svg.tree, svg.cells") ?? null);
-  mountTop(top, store.state.live, shareMenu(store, drawn));
+  mountTop(top, store.state.live, modeTabs(store), shareMenu(store, drawn));
   if (store.state.live) mountForm(form, store);
   mountPanels(tabs, { matrix, steps, beam: tree, time }, store); // first: the parts look at whether they are hidden
   mountCards(cards, store);

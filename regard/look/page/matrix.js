@@ -11,7 +11,8 @@ import { traceAt, unitAt } from "./record.js";
 import { changeOf } from "./store.js";
 
 const LARGEST = 84;
-const LOWEST = 28; // the largest height of a row
+const [LOW, HIGH] = [17, 28]; // the height of a row, as the matrix should fit the screen
+const FITTING = 380; // pixels
 const SMALLEST = 17;
 const THIN = 0.6; // the share of a cell that a special token gets
 const SMALL = 20; // cells below it have smaller labels
@@ -73,7 +74,7 @@ class Matrix {
     this.slanted = widest > this.cell - 4;
     this.top = this.slanted ? widest * 0.71 + 20 : 24;
     this.lean = this.slanted ? widest * 0.71 : 0;
-    this.tall = Math.min(this.cell, LOWEST);
+    this.tall = Math.min(this.cell, clamp(Math.floor(FITTING / table.rows.length), LOW, HIGH));
     const starts = [0];
     for (const unit of table.columns) starts.push(starts[starts.length - 1] + this.cell * (unit.special ? THIN : 1));
     this.starts = starts;
@@ -86,7 +87,7 @@ class Matrix {
 
   draw() {
     const size = { width: this.width, height: this.height, viewBox: `0 0 ${this.width} ${this.height}` };
-    const key = this.cell < SMALL ? "matrix fine" : "matrix";
+    const key = Math.min(this.cell, this.tall) < SMALL ? "matrix fine" : "matrix";
     const picture = s("svg", { class: key, ...size, role: "grid", "aria-label": say("matrix_label") });
     if (this.store.state.live) picture.setAttribute("aria-describedby", "matrix-hint");
     picture.append(this.columnLabels(), ...this.table.rows.map((_, t) => this.row(t)));
@@ -274,7 +275,8 @@ class Matrix {
    */
   select(row, column) {
     const step = this.table.rows[row].pieces[0];
-    this.store.set({ step, lit: true, held: true, from: null, position: this.table.columns[column].pieces[0], pinned: true, playing: false });
+    const position = this.table.columns[column].pieces[0];
+    this.store.set({ step, position, lit: true, held: true, from: null, pinned: true, playing: false });
   }
 
   /** @param {KeyboardEvent} event */

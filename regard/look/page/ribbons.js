@@ -11,7 +11,7 @@ import { probabilityOf, traceAt, unitAt } from "./record.js";
 import { NOWHERE, changeOf, originalOf } from "./store.js";
 import { tableOf } from "./table.js";
 
-const MOST_IN_LINE = 16; // more words stand in two columns
+const MOST_IN_LINE = 30; // more words stand in two columns, as do those that do not fit one line
 const NARROW = 640; // pixels; so do all words on a phone
 
 /**
@@ -167,9 +167,8 @@ function layOut({ stage, above, below }, table) {
   const many = Math.max(table.rows.length, table.columns.length) > MOST_IN_LINE;
   stage.dataset.layout = "lines";
   const tooWide = () => [above, below].some((line) => line.scrollWidth > line.clientWidth + 1);
-  stage.classList.add("spacious");
-  stage.classList.toggle("spacious", !tooWide());
-  const wide = tooWide();
+  const fits = ["spacious", "even", "dense"].find((size) => ((stage.dataset.size = size), !tooWide()));
+  const wide = fits === undefined;
   stage.dataset.layout = many || wide || stage.clientWidth < NARROW ? "columns" : "lines";
 }
 
