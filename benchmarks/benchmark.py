@@ -22,7 +22,7 @@ import sacrebleu
 
 from benchmarks.plot import draw
 from benchmarks.process import RunError, environment, run
-from benchmarks.regard_side import Regard
+from benchmarks.regard_side import Regard, recipe
 from benchmarks.report import write_report
 from benchmarks.side import BATCHES, BatchSize, Job, Setting, SetUpError, Side, Translated, Tuned
 from benchmarks.text import Text, copy_raw, cut_into_pieces, digest
@@ -44,7 +44,7 @@ class Plan:
     batches: tuple[BatchSize, ...]
     jobs: tuple[Job, ...]
     minutes_per_run: float
-    translation_updates: int
+    translation_epochs: float  # enough for outputs of usual length and a BLEU that means something
 
 
 def measure(plan: Plan, arguments: Sequence[str]) -> None:
@@ -55,6 +55,9 @@ def measure(plan: Plan, arguments: Sequence[str]) -> None:
     bench = Benchmark(plan, options)
     bench.prepare_text()
     bench.choose_sides()
+    if options.only == "models":
+        bench.make_models()
+        return
     if options.only != "translate":
         bench.measure_training()
     if options.only != "train":
@@ -93,13 +96,15 @@ def parse(plan: Plan, arguments: Sequence[str]) -> argparse.Namespace:
         help=f"measured training ({plan.minutes_per_run})",
     )
     parser.add_argument(
-        "--translation-updates",
-        type=int,
-        default=plan.translation_updates,
-        help=f"training of the models that translate ({plan.translation_updates})",
+        "--translation-epochs",
+        type=float,
+        default=plan.translation_epochs,
+        help=f"training of the models that translate ({plan.translation_epochs})",
     )
     parser.add_argument("--sentences", type=int, help="translate so many sentences only")
-    parser.add_argument("--only", choices=("train", "translate"), help="measure only this")
+    parser.add_argument(
+        "--only", choices=("train", "models", "translate"), help="measure only this; models: train what translates"
+    )
     names = ",".join(plan.makers)
     parser.add_argument("--sides", default=names, help=f"which to measure ({names})")
     parser.add_argument("--report", type=Path, default=ROOT / "docs" / "performance.md", help="file for the tables")
@@ -136,7 +141,7 @@ class Benchmark:
         pieces, learned_from = options.work / "pieces" / "model" / "tokenizer.json", folder / "learned-from.txt"
         if not pieces.exists() or not learned_from.exists() or learned_from.read_text() != digest(folder, languages):
             setting = self.setting("pieces", "default")
-            Regard("luong", 0).run_training(folder, languages, BATCHES[0], 1, setting, None)
+            Regard("luong", 0).run_training(folder, languages, recipe("luong", BATCHES[0], 1), setting, None)
             learned_from.write_text(digest(folder, languages))
         tokenizer = Tokenizer.load(pieces)
         self.text = cut_into_pieces(folder, languages, tokenizer)
@@ -189,7 +194,7 @@ class Benchmark:
 
     def make_models(self) -> None:
         """The models that translate, once; they stay in the folder `models`: remove it to train them again."""
-        updates = self.options.translation_updates
+        epochs = self.options.translation_epochs
         for side in [side for side in self.sides if side.translation_allocators]:
             folder = self.model_folder(side.name)
             done = folder / "parameters.txt"
@@ -199,14 +204,14 @@ class Benchmark:
                 continue
             if not done.exists():
                 how = (
-                    f"training {side.name} for {updates} updates" if side.borrows is None else f"preparing {side.name}"
+                    f"training {side.name} for {epochs:g} epochs" if side.borrows is None else f"preparing {side.name}"
                 )
                 say(f"{how}, to translate with it")
                 shutil.rmtree(folder, ignore_errors=True)
                 folder.mkdir(parents=True)
                 setting = Setting(folder, self.options.threads, "tuned")
                 try:
-                    parameters = side.make_model(self.text, updates, lender, setting)
+                    parameters = side.make_model(self.text, epochs, lender, setting)
                 except RunError as error:
                     self.leave_out(side, str(error))
                     continue
@@ -292,7 +297,7 @@ class Benchmark:
     def model_folder(self, side: str) -> Path:
         """Where a side's model for translating lies."""
         options = self.options
-        name = f"{side} {options.source} {options.target} {options.translation_updates}"
+        name = f"{side} {options.source} {options.target} {options.translation_epochs:g}"
         return Path(options.work / "models" / name.replace(",", "").replace(" ", "-"))
 
     def begin(self, section: str) -> None:
@@ -343,7 +348,7 @@ def cpu_name() -> str:
 def command_line(plan: Plan, options: argparse.Namespace) -> str:
     """The command that was given, without local paths."""
     words = ["python", f"benchmarks/{plan.name}.py", "--data", "DIR"]
-    for name in ("source", "target", "test", "repeats", "minutes_per_run", "translation_updates"):
+    for name in ("source", "target", "test", "repeats", "minutes_per_run", "translation_epochs"):
         words += ["--" + name.replace("_", "-"), str(getattr(options, name))]
     for name in ("sentences", "threads", "only"):
         if getattr(options, name) is not None:

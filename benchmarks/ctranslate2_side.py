@@ -42,7 +42,7 @@ class CTranslate2:
         """It does not."""
         raise NotImplementedError(self.name)
 
-    def make_model(self, text: Text, updates: int, lender: Path, setting: Setting) -> int:
+    def make_model(self, text: Text, epochs: float, lender: Path, setting: Setting) -> int:
         """An export of the lender's."""
         folder = self.driver.export("ctranslate2", lender, setting)
         if self.shortlist:

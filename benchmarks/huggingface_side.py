@@ -53,7 +53,7 @@ class HuggingFace:
         finished = run(command, setting.folder, variables, setting.folder / "log.txt", stop)
         return speeds(finished.lines)[1:], finished
 
-    def make_model(self, text: Text, updates: int, lender: Path, setting: Setting) -> int:
+    def make_model(self, text: Text, epochs: float, lender: Path, setting: Setting) -> int:
         """An export of the lender's."""
         self.driver.export("huggingface", lender, setting)
         return int((lender / "parameters.txt").read_text("utf-8"))

@@ -10,7 +10,7 @@ from typing import Any
 from benchmarks.cost import DIRECTION, EMBEDDING, HIDDEN, input_feeding
 from benchmarks.peer_environment import Mend, PeerEnvironment, Recipe
 from benchmarks.process import AfterAWhile, Finished, environment, run
-from benchmarks.side import BATCHES, BatchSize, Job, Setting, Translated
+from benchmarks.side import BATCHES, LENGTH_LEARNED, BatchSize, Job, Setting, Translated
 from benchmarks.text import Text
 
 RECIPE = Recipe(
@@ -61,8 +61,9 @@ class Joey:
         finished = self._train(text, batch, 1_000_000, setting, stop)
         return speeds(finished.lines)[1:], finished
 
-    def make_model(self, text: Text, updates: int, lender: Path, setting: Setting) -> int:
-        """A checkpoint at the last update."""
+    def make_model(self, text: Text, epochs: float, lender: Path, setting: Setting) -> int:
+        """A checkpoint at the last update, in batches of 64 sentences."""
+        updates = text.updates(min(epochs, LENGTH_LEARNED), BATCHES[0].sentences)
         finished = self._train(text, BATCHES[0], updates, setting, None)
         (setting.folder / "model" / f"{updates}.ckpt").rename(setting.folder / "model.ckpt")
         return int(finished.last(_PARAMETERS))

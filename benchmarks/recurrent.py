@@ -48,7 +48,7 @@ PLAN = Plan(
         FIRST,
     ),
     minutes_per_run=1.0,
-    translation_updates=900,
+    translation_epochs=5,
 )
 
 

@@ -21,7 +21,7 @@ from benchmarks.cost import (
     transformer,
 )
 from benchmarks.process import AfterAWhile, Finished, environment, run
-from benchmarks.side import BATCHES, BatchSize, Job, Setting, Translated
+from benchmarks.side import BatchSize, Job, Setting, Translated
 from benchmarks.text import Text
 
 # Attention after the step, fed to the next one: the equations that the peers compute.
@@ -62,6 +62,14 @@ MODELS = {"luong": (LUONG, input_feeding), "bahdanau": (BAHDANAU, bahdanau), "tr
 CONSTANT = 'schedule = "constant"\nwarmup = 0'
 SCHEDULES = {"transformer": 'schedule = "inverse_sqrt"\nwarmup = 200'}
 
+DROPOUT = {"luong": 0.2, "bahdanau": 0.2, "transformer": 0.1}
+_RECURRENT = 'learning_rate = 2e-3\nbetas = [0.9, 0.999]\nschedule = "cosine"\nwarmup = 300'
+LEARNING = {
+    "luong": _RECURRENT,
+    "bahdanau": _RECURRENT,
+    "transformer": 'learning_rate = 1.5e-3\nschedule = "linear"\nwarmup = 500',
+}
+
 _PROGRESS = re.compile(r"^update \d+")
 
 
@@ -86,15 +94,16 @@ class Regard:
     def train(self, text: Text, batch: BatchSize, minutes: float, setting: Setting) -> tuple[list[float], Finished]:
         """Speeds from log.jsonl."""
         stop = AfterAWhile(minutes, lambda line: _PROGRESS.search(line) is not None)
-        finished = self.run_training(text.folder, (text.source, text.target), batch, 1_000_000, setting, stop)
+        finished = self.run_training(text.folder, (text.source, text.target), recipe(self.kind, batch), setting, stop)
         return speeds((setting.folder / "model" / "log.jsonl").read_text("utf-8"))[1:], finished
 
-    def make_model(self, text: Text, updates: int, lender: Path, setting: Setting) -> int:
+    def make_model(self, text: Text, epochs: float, lender: Path, setting: Setting) -> int:
         """A model folder."""
         if self.options:
             self._borrow(text, lender, setting)
         else:
-            self.run_training(text.folder, (text.source, text.target), BATCHES[0], updates, setting, None)
+            learned = translation_recipe(self.kind, epochs)
+            self.run_training(text.folder, (text.source, text.target), learned, setting, None)
         metrics = json.loads((setting.folder / "model" / "metrics.json").read_text("utf-8"))
         return int(metrics["parameters"])
 
@@ -139,15 +148,15 @@ class Regard:
         self,
         text: Path,
         languages: tuple[str, str],
-        batch: BatchSize,
-        updates: int,
+        recipe: str,
         setting: Setting,
         stop: AfterAWhile | None,
     ) -> Finished:
         """`regard train` on the raw text, from which it learns its pieces by itself."""
         path = setting.folder / "recipe.toml"
-        path.write_text(recipe(self.kind, batch, updates), "utf-8")
-        files = [part for language in languages for part in ("--train", text / f"raw.train.{language}")]
+        path.write_text(recipe, "utf-8")
+        files = ["--train", *(text / f"raw.train.{language}" for language in languages)]
+        files += ["--valid", *(text / f"raw.val.{language}" for language in languages)]
         command: list[str | Path] = [
             sys.executable,
             "-m",
@@ -162,8 +171,8 @@ class Regard:
         return run(command, setting.folder, variables, setting.folder / "log.txt", stop)
 
 
-def recipe(kind: str, batch: BatchSize, updates: int) -> str:
-    """Config A or B as a recipe."""
+def recipe(kind: str, batch: BatchSize, updates: int = 1_000_000) -> str:
+    """Config A or B as a recipe, to measure its speed: no validation falls into the measured minutes."""
     if batch.sentences is not None:
         # the longest sentence has 128 tokens: sentences alone bound the batch
         size = f"batch_sentences = {batch.sentences}\nbatch_tokens = {128 * batch.sentences}"
@@ -185,6 +194,23 @@ label_smoothing = 0.1
 clip_norm = 1.0
 log_every = {batch.log_every}
 save_every = 1000
+validate_every = 1000000
+"""
+
+
+def translation_recipe(kind: str, epochs: float) -> str:
+    """Config A or B as a recipe, to translate with: small batches and a learning rate that falls to zero."""
+    return f"""
+[model]{MODELS[kind][0]}dropout = {DROPOUT[kind]}
+
+[text]
+vocabulary_size = 8000
+joint = true
+
+[training]
+epochs = {epochs}
+batch_tokens = 1024
+{LEARNING[kind]}
 """
 
 

@@ -28,6 +28,10 @@ class BatchSize:
 BATCHES = (BatchSize("64 sentences", 64, None, 10), BatchSize("4,096 tokens", None, 4096, 4))
 
 
+LENGTH_LEARNED = 1.0
+"""Epochs after which outputs have about their usual length; peers that train their own model need no more."""
+
+
 @dataclass(frozen=True)
 class Job:
     """A way to translate the test set; `sentences` bounds it (one at a time is slow)."""
@@ -85,8 +89,8 @@ class Side(Protocol):
     def train(self, text: Text, batch: BatchSize, minutes: float, setting: Setting) -> tuple[list[float], Finished]:
         """Target tokens per second in each stretch of the log, after the first one."""
 
-    def make_model(self, text: Text, updates: int, lender: Path, setting: Setting) -> int:
-        """Train the model that translates, in batches of 64 sentences, or make it from the lender's in its folder.
+    def make_model(self, text: Text, epochs: float, lender: Path, setting: Setting) -> int:
+        """Train the model that translates, or make it from the lender's in its folder.
 
         The number of its parameters is returned.
         """

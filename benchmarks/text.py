@@ -22,6 +22,7 @@ class Text:
     source: str
     target: str
     vocabulary: int
+    training_pairs: int
     source_per_target: float  # tokens of the training text, each </s> counted
     test_sentences: int
     test_source_tokens: int
@@ -37,6 +38,11 @@ class Text:
     def test_pieces(self, language: str, sentences: int | None) -> list[str]:
         """The first so many test sentences (None: all) in pieces."""
         return self.pieces("test", language).read_text("utf-8").split("\n")[:-1][:sentences]
+
+    def updates(self, epochs: float, sentences: int | None) -> int:
+        """Updates of so many sentences each that read the training text so often."""
+        assert sentences is not None
+        return round(epochs * self.training_pairs / sentences)
 
     @property
     def vocabulary_file(self) -> Path:
@@ -62,10 +68,11 @@ def write(path: Path, lines: Iterable[str]) -> None:
 
 
 def copy_raw(data: Path, folder: Path, languages: tuple[str, str], test: str, sentences: int | None) -> None:
-    """Training and test text without compression; at most so many test sentences."""
+    """Training, validation and test text without compression; at most so many test sentences."""
     folder.mkdir(parents=True, exist_ok=True)
     for language in languages:
-        write(folder / f"raw.train.{language}", read(data, "train", language))
+        for name in ("train", "val"):
+            write(folder / f"raw.{name}.{language}", read(data, name, language))
         lines = read(data, test, language)
         write(folder / f"raw.test.{language}", lines[:sentences])
 
@@ -81,14 +88,14 @@ def cut_into_pieces(folder: Path, languages: tuple[str, str], tokenizer: Tokeniz
     names = [peer_piece(tokenizer, number) for number in range(tokenizer.size)]
     write(folder / "pieces.txt", names[SPECIAL:])
     tokens: dict[str, int] = {}
+    count: dict[str, int] = {}
     for name in ("train", "test"):
         for language in languages:
             lines = (folder / f"raw.{name}.{language}").read_text("utf-8").removesuffix("\n").split("\n")
             encoded = tokenizer.encode_many(lines)
             tokens[f"{name}.{language}"] = sum(map(len, encoded))
             write(folder / f"{name}.{language}", (" ".join(names[number] for number in ids[:-1]) for ids in encoded))
-            if name == "test":
-                sentences = len(lines)
+            count[name] = len(lines)
     # JoeyNMT wants a validation set even where it never validates
     for language in languages:
         write(folder / f"dev.{language}", (folder / f"test.{language}").read_text("utf-8").split("\n")[:4])
@@ -98,8 +105,9 @@ def cut_into_pieces(folder: Path, languages: tuple[str, str], tokenizer: Tokeniz
         source,
         target,
         tokenizer.size,
+        count["train"],
         tokens[f"train.{source}"] / tokens[f"train.{target}"],
-        sentences,
+        count["test"],
         tokens[f"test.{source}"],
     )
 

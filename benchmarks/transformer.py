@@ -51,7 +51,7 @@ PLAN = Plan(
     batches=(BatchSize("4,096 tokens", None, 4096, 2),),
     jobs=(GREEDY, BEAM, lone(1, LONE_SENTENCES), lone(5, LONE_SENTENCES), FIRST),
     minutes_per_run=0.4,
-    translation_updates=600,
+    translation_epochs=6,
 )
 
 

@@ -14,6 +14,8 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from regard.bulk.run import translate_shards
+    from regard.comparison import compare
     from regard.data.text.aligner import align_text
     from regard.inference.captioner import Captioner
     from regard.inference.classifier import Classifier
@@ -24,7 +26,18 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0"
 
-__all__ = ["Captioner", "Classifier", "Translation", "Translator", "__version__", "align_text", "load", "train"]
+__all__ = [
+    "Captioner",
+    "Classifier",
+    "Translation",
+    "Translator",
+    "__version__",
+    "align_text",
+    "compare",
+    "load",
+    "train",
+    "translate_shards",
+]
 
 # name -> the module that holds it; type checkers read the same above
 _DOORS = {
@@ -33,10 +46,14 @@ _DOORS = {
     "Translation": "regard.inference.translation",
     "Translator": "regard.inference.translator",
     "align_text": "regard.data.text.aligner",
+    "compare": "regard.comparison",
     "load": "regard.inference.load",
     "train": "regard.training",
+    "translate_shards": "regard.bulk.run",
 }
 _PACKAGES = {
+    "bulk",
+    "comparison",
     "config",
     "data",
     "decoding",

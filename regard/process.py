@@ -45,10 +45,9 @@ def leave_parents_threads() -> None:
     """Use one thread in a forked process: torch's thread pool exists only in the parent, and waiting for it hangs."""
     global _home
     if _home != os.getpid():
-        import torch
-
         _home = os.getpid()
-        torch.set_num_threads(1)
+        if "torch" in sys.modules:
+            sys.modules["torch"].set_num_threads(1)
 
 
 def abandon(*things: object) -> None:
@@ -57,16 +56,51 @@ def abandon(*things: object) -> None:
         ctypes.pythonapi.Py_IncRef(ctypes.py_object(each))
 
 
+_wanted_threads: int | None = None
+_torch_waits = False  # whether torch is still to be tuned
+
+
 def tune_process(threads: int | None = None) -> None:
     """Keep freed memory, flush denormal numbers to zero, and set the number of threads (None: torch's default)."""
+    tune_without_torch(threads)
+    tune_torch()
+
+
+def tune_without_torch(threads: int | None = None) -> None:
+    """The same, but torch is not imported: `tune_torch` does its part when a model is read."""
+    global _wanted_threads, _torch_waits
+    if threads is not None and threads < 1:
+        raise ConfigError(f"threads = {threads}: at least one thread is needed.")
+    _wanted_threads, _torch_waits = threads, True
+    _keep_freed_memory()
+
+
+def tune_torch() -> None:
+    """Tune torch as was asked before it was imported; does nothing if nobody asked."""
+    global _torch_waits
+    if not _torch_waits:
+        return
     import torch
 
-    if threads is not None:
-        if threads < 1:
-            raise ConfigError(f"threads = {threads}: at least one thread is needed.")
-        torch.set_num_threads(threads)
+    _torch_waits = False
+    if _wanted_threads is not None:
+        torch.set_num_threads(_wanted_threads)
     torch.set_flush_denormal(True)
-    _keep_freed_memory()
+
+
+def thread_count() -> int:
+    """The number of threads for engines other than torch: torch's, if it is imported already."""
+    if "torch" in sys.modules and not _torch_waits:
+        return int(sys.modules["torch"].get_num_threads())
+    if _wanted_threads is not None:
+        return _wanted_threads
+    given = os.environ.get("OMP_NUM_THREADS", "")
+    return int(given) if given.isdecimal() and int(given) > 0 else usable_cores()
+
+
+def usable_cores() -> int:
+    """The cores that this process may use."""
+    return len(os.sched_getaffinity(0)) if sys.platform == "linux" else os.cpu_count() or 1
 
 
 def _keep_freed_memory() -> None:
@@ -121,6 +155,11 @@ def usable_device(device: str | torch.device) -> torch.device:
     except (RuntimeError, AssertionError, NotImplementedError):
         raise ConfigError(f"device {str(device)!r}: this machine or this torch has none: use 'cpu'.") from None
     return found
+
+
+def device_name(device: str | torch.device) -> str:
+    """The name of a device that this machine has; "cpu" needs no torch."""
+    return "cpu" if str(device) == "cpu" else str(usable_device(device))
 
 
 def usable_precision(precision: str, device: torch.device) -> Mapping[str, str]:

@@ -19,7 +19,7 @@ import errno
 import os
 import re
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from difflib import get_close_matches
 from importlib import import_module
 from keyword import iskeyword
@@ -43,21 +43,31 @@ COMMANDS = {
     "align": "Word alignment of parallel text, without a model.",
     "shortlist": "Add a lexical shortlist to a model, for faster translation.",
     "look": "Draw the attention of a sentence or an image.",
-    "compare": "Train image classifiers with and without attention, and compare them.",
+    "compare": "Train recipes under the same budget, and compare them with trained models in one report.",
+    "gradients": "How far the gradient of the loss reaches back into the source, by architecture.",
     "serve": "Serve models over HTTP: a web page that shows attention, and LibreTranslate's API.",
     "steps": "The five steps of attention, number by number.",
     "diagram": "Draw a model, unrolled over a short sentence.",
     "info": "Describe a model folder, or the machine.",
     "import": "Import a Hugging Face Marian model as a model folder.",
-    "export": "Export a model to Hugging Face, CTranslate2 or ONNX, or its word vectors.",
+    "export": "Export a model to Hugging Face, CTranslate2, ONNX or compact weights, or its word vectors.",
     "settings": "List the settings of recipes, with defaults and meanings.",
-    "models": "List the architectures, with their papers.",
+    "models": "List the installed models.",
+    "architectures": "List the architectures, with their papers.",
     "recipes": "List the recipes, with their papers and published scores.",
 }
 # commands that share a file with another one; all others live in the file of their own name
-SHARED_FILES = {"models": "recipes"}
+SHARED_FILES = {"architectures": "recipes"}
 # options of type list[str] that take one or two words: `--train corpus.tsv`, `--train corpus.de corpus.en`
-PAIR_OPTIONS = {"train": ("--train", "--valid"), "shortlist": ("--train",), "align": ("--train",)}
+PAIR_OPTIONS = {
+    "train": ("--train", "--valid", "--languages"),
+    "shortlist": ("--train",),
+    "align": ("--train",),
+    "compare": ("--train", "--valid", "--test"),
+    "gradients": ("--test",),
+}
+# options whose value may be left out, as in `--ray`, with how a value looks: a model folder is none
+OPTIONAL_VALUES = {"translate": {"--ray": re.compile(r"local|auto|.*:.*")}}
 
 EXIT_FAULT = 1
 EXIT_USER_ERROR = 2
@@ -116,6 +126,7 @@ def build_app(wanted: str | None) -> typer.Typer:
 def _run(arguments: list[str]) -> int:
     wanted = _command_word(arguments)
     arguments = repeat_pair_options(arguments, PAIR_OPTIONS.get(wanted or "", ()))
+    arguments = fill_optional_values(arguments, OPTIONAL_VALUES.get(wanted or "", {}))
     command = typer.main.get_command(build_app(wanted))
     status = 0
     # Not command.main(): it handles Ctrl-C and closed pipes itself.
@@ -137,6 +148,16 @@ def repeat_pair_options(arguments: Sequence[str], options: Sequence[str]) -> lis
         is_second = option in options and option not in repeated[:-2] and not repeated[-1].startswith("-")
         repeated += [option, word] if is_second and not word.startswith("-") else [word]
     return repeated
+
+
+def fill_optional_values(arguments: Sequence[str], options: Mapping[str, re.Pattern[str]]) -> list[str]:
+    """The arguments with a bare `--ray` written as `--ray=`, since typer knows no options with an optional value."""
+    filled: list[str] = []
+    for place, word in enumerate(arguments):
+        after = arguments[place + 1] if place + 1 < len(arguments) else ""
+        bare = word in options and (after.startswith("-") or not options[word].fullmatch(after))
+        filled.append(f"{word}=" if bare else word)
+    return filled
 
 
 def _split_equals(arguments: Sequence[str], options: Sequence[str]) -> Iterator[str]:

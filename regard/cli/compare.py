@@ -1,4 +1,4 @@
-"""`regard compare`: image classifiers with and without attention, trained side by side."""
+"""`regard compare`: recipes and models under the same conditions, in one report."""
 
 from __future__ import annotations
 
@@ -7,48 +7,106 @@ from typing import Annotated
 
 import typer
 
-DATA = "IDX files in a folder, a folder of PNG or JPEG images for each class, or toy:two-ears"
+from regard.errors import ConfigError
 
 
 def compare(
-    out: Annotated[Path, typer.Argument(metavar="DIR", help="Where models, table and plot go.", show_default=False)],
-    data: Annotated[str, typer.Option(metavar="DATA", help=f"The images: {DATA}.")] = "toy:two-ears",
-    models: Annotated[
-        str | None,
+    entrants: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="RECIPE|MODEL…",
+            help="Recipes, recipes with changed settings (luong:model.score=dot,model.layers=1), model folders or "
+            "installed models; they come before the options.",
+            show_default=False,
+        ),
+    ],
+    out: Annotated[Path, typer.Option(metavar="DIR", help="Where models, results and report go.", show_default=False)],
+    train: Annotated[
+        list[str] | None,
+        typer.Option(metavar="SOURCE [TARGET]", help="Training data, as in `regard train`.", show_default=False),
+    ] = None,
+    valid: Annotated[
+        list[str] | None,
+        typer.Option(metavar="SOURCE [TARGET]", help="Validation data, as in `regard train`.", show_default=False),
+    ] = None,
+    test: Annotated[
+        list[str] | None,
         typer.Option(
-            help="Networks, separated by commas: none, se, cbam, bam, self_attention, vit.", show_default="all"
+            metavar="SOURCE [REFERENCE]",
+            help="Test data. Embedded corpora and image data have their own.",
+            show_default=False,
         ),
     ] = None,
-    seeds: Annotated[int, typer.Option(help="Trainings per network.", min=1)] = 3,
-    budget: Annotated[str, typer.Option(help="Time of each training, such as 90s, 6m or 1h.")] = "6m",
+    gold: Annotated[
+        Path | None,
+        typer.Option("--gold-alignments", metavar="FILE", help="Gold links of the test set.", show_default=False),
+    ] = None,
+    sentences: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--sentence",
+            metavar="TEXT",
+            help="Draw the attention of this sentence; may be repeated (default: two of the test set).",
+            show_default=False,
+        ),
+    ] = None,
+    budget: Annotated[
+        str | None, typer.Option(metavar="TIME", help="Train each for 90s, 10m or 1.5h.", show_default=False)
+    ] = None,
+    epochs: Annotated[
+        float | None, typer.Option(help="Train each for this many epochs, the same tokens.", show_default=False)
+    ] = None,
+    vocabulary: Annotated[
+        int | None, typer.Option(help="Size of the joint vocabulary (default: the largest of the recipes).")
+    ] = None,
+    seeds: Annotated[int, typer.Option(help="Trainings per recipe.", min=1)] = 1,
+    beam: Annotated[int | None, typer.Option(help="Beam size on the test set.", min=1, show_default=False)] = None,
     changes: Annotated[
         list[str] | None,
-        typer.Option("--set", metavar="KEY=VALUE", help="Change a field in all recipes.", show_default=False),
+        typer.Option("--set", metavar="KEY=VALUE", help="Change a setting in all recipes.", show_default=False),
     ] = None,
     device: Annotated[str, typer.Option(help="Device: cpu, cuda, cuda:1, …")] = "cpu",
     threads: Annotated[
         int | None, typer.Option(help="CPU threads (default: all cores).", min=1, show_default=False)
     ] = None,
 ) -> None:
-    """Train each image classifier several times with the same budget, and compare accuracy, size and time.
+    """Train recipes under the same conditions, evaluate them with trained models on one test set, write a report.
 
     \b
-    regard compare runs/ears
-    regard compare runs/fashion --data /usr/share/datasets/fashion-mnist --models none,bam --budget 14m
+    regard compare seq2seq bahdanau transformer-tiny --train train.de train.en --valid dev.de dev.en \\
+        --test test.de test.en --budget 10m --out runs/de-en
+    regard compare models/a models/b --test test.de test.en --out runs/ab
+    regard compare fast luong-bi --train toy:phrases:en-fr --epochs 1 --out runs/toy
+    regard compare luong:model.score=dot luong:model.score=general --train a.de a.en --test t.de t.en --out runs/scores
+    regard compare resnet bam se --train /usr/share/datasets/fashion-mnist --budget 14m --seeds 3 --out runs/fashion
 
-    Ctrl-C stops it; the same command resumes. The total time is models x seeds x budget, by default 18 trainings of 6
-    minutes, less than two hours.
+    All recipes get the same data, the same joint vocabulary and the same budget. The report (comparison.md and
+    comparison.html in DIR) has parameters, training time and speed, BLEU and chrF with confidence intervals and paired
+    significance, BLEU by source length, alignment error rate where gold links are given, decoding speed, loss curves
+    and attention side by side; for image classifiers accuracy and operations.
+
+    Ctrl-C stops it; the same command resumes, and what is finished is not repeated.
     """
+    if budget is not None and epochs is not None:
+        raise ConfigError("--budget and --epochs: one of them is the common end: give one.")
+    data, dev, held_out = _pair("--train", train), _pair("--valid", valid), _pair("--test", test)
+    from regard.comparison import compare as run
     from regard.training import Interrupted
-    from regard.training.comparison import compare as compare_networks
 
     try:
-        table = compare_networks(
-            out,
-            data=data,
-            models=None if models is None else [name.strip() for name in models.split(",")],
-            seeds=seeds,
+        found = run(
+            entrants,
+            out=out,
+            train=data,
+            valid=dev,
+            test=held_out,
+            gold=gold,
+            sentences=sentences or (),
             budget=budget,
+            epochs=epochs,
+            vocabulary=vocabulary,
+            seeds=seeds,
+            beam=beam,
             overrides=changes or [],
             device=device,
             threads=threads,
@@ -56,4 +114,14 @@ def compare(
     except Interrupted as interrupted:
         typer.echo("stopped and saved: the same command resumes.", err=True)
         raise typer.Exit(interrupted.exit_code) from None
-    typer.echo(table.text())
+    typer.echo(found.text())
+    typer.echo(f"report: {out / 'comparison.html'}", err=True)
+
+
+def _pair(option: str, files: list[str] | None) -> str | tuple[str, str] | None:
+    """One file, folder or embedded corpus, or the two files of parallel text."""
+    if files is None or not files:
+        return None
+    if len(files) > 2:
+        raise ConfigError(f"{option} {' '.join(files)}: at most two files: the source and the target.")
+    return files[0] if len(files) == 1 else (files[0], files[1])

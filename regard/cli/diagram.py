@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from regard.errors import ConfigError, ModelFolderError
+from regard.inference.box import boxed_names, model_folder
 from regard.storage.reading import CONFIG_BYTES, read_json
 
 if TYPE_CHECKING:
@@ -15,7 +16,8 @@ if TYPE_CHECKING:
 
 def diagram(
     recipe: Annotated[
-        str, typer.Argument(help="A recipe's name, a recipe file or a model folder.", show_default=False)
+        str,
+        typer.Argument(help="A recipe, by name or file, or a model.", show_default=False),
     ],
     source: Annotated[str, typer.Option(help="The source sentence, up to 8 words.")] = "the cat sat",
     target: Annotated[
@@ -65,7 +67,9 @@ def _recipe_of(name: str) -> "Recipe":
 
     folder = Path(name)
     if not folder.is_dir():
-        return load_recipe_as(Recipe, name)
+        if name not in boxed_names():
+            return load_recipe_as(Recipe, name)
+        folder = model_folder(name)
     try:
         table = read_json(folder / "config.json", CONFIG_BYTES)
         about = dict(table.pop("regard"))

@@ -16,6 +16,7 @@ from regard.cli.columns import Columns, parse_columns, refuse_columns, with_colu
 from regard.cli.options import only_options, reads_images
 from regard.cli.progress import bar_on_stderr
 from regard.errors import ConfigError
+from regard.inference.box import model_folder
 
 if TYPE_CHECKING:
     from regard.config.settings import SearchSettings
@@ -39,7 +40,9 @@ def evaluate(
     context: typer.Context,
     model: Annotated[
         Path | None,
-        typer.Argument(help="A model folder; with --hypotheses it may be left out.", show_default=False),
+        typer.Argument(
+            help="A model folder or an installed model; with --hypotheses it may be left out.", show_default=False
+        ),
     ] = None,
     source: Annotated[
         Path | None, typer.Option(help="The sentences to translate; without --reference, a TSV with both sides.")
@@ -114,9 +117,10 @@ def evaluate(
 
     Example: regard evaluate models/fashion --data /usr/share/datasets/fashion-mnist
     """
-    if model is not None and reads_images(model):
+    folder = None if model is None else model_folder(model)
+    if folder is not None and reads_images(folder):
         only_options(context, IMAGE_OPTIONS, f"{model} reads images, and this is for text")
-        _evaluate_images(model, data, split or IMAGE_SPLIT, output_format, device, threads)
+        _evaluate_images(folder, data, split or IMAGE_SPLIT, output_format, device, threads)
         return
     if data is not None:
         raise ConfigError("--data: names images, for a captioner or a classifier: give --source, or --toy.")
@@ -134,7 +138,8 @@ def evaluate(
         refuse_columns(columns, "--toy names no file")
         test = _toy_test(toy, split, count)
     given = None if hypotheses is None else _read_hypotheses(hypotheses, len(test.sources))
-    translator = _load(model, device, threads, needed_for="--gold-alignments" if gold_alignments else None, given=given)
+    needed_for = "--gold-alignments" if gold_alignments else None
+    translator = _load(folder, device, threads, needed_for=needed_for, given=given)
     with bar_on_stderr() as show:
         report = library.evaluate(
             translator,
@@ -146,9 +151,9 @@ def evaluate(
             tokenize=tokenize,
             lowercase=lowercase,
             method=links,
-            backward=None if backward is None else _load(backward, device, threads, needed_for=None, given=None),
+            backward=None if backward is None else _load(model_folder(backward), device, threads),
             likelihood=perplexity,
-            training=None if model is None else load_fingerprint(model),
+            training=None if folder is None else load_fingerprint(folder),
             on_progress=show,
         )
     _write(report, plot, output)  # first, so that a closed pipe loses nothing
@@ -231,7 +236,12 @@ def _read_hypotheses(path: Path, lines: int) -> list[str]:
 
 
 def _load(
-    model: Path | None, device: str, threads: int | None, *, needed_for: str | None, given: list[str] | None
+    model: Path | None,
+    device: str,
+    threads: int | None,
+    *,
+    needed_for: str | None = None,
+    given: list[str] | None = None,
 ) -> Translator | None:
     if model is None:
         if given is None or needed_for is not None:

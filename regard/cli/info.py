@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from regard.cli.options import reads_images
+from regard.cli.options import MODEL_HELP, reads_images
 from regard.errors import ConfigError, printable
+from regard.inference.box import model_folder
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -33,7 +34,8 @@ SAID = ("data", "parameters", "source_vocabulary", "target_vocabulary", "unfinis
 
 def info(
     model: Annotated[
-        Path | None, typer.Argument(help="A model folder that `regard train` wrote.", show_default=False)
+        Path | None,
+        typer.Argument(help=MODEL_HELP, show_default=False),
     ] = None,
     machine: Annotated[bool, typer.Option("--machine", help="Describe the machine instead: for bug reports.")] = False,
     output_format: Annotated[OutputFormat, typer.Option("--format", help="Text, or everything as JSON.")] = (
@@ -57,6 +59,7 @@ def info(
         found = describe_machine()
         typer.echo(json.dumps(found) if output_format is OutputFormat.json else machine_text(found))
         return
+    model = model_folder(model)
     recipe, about = _images(model) if reads_images(model) else _translation(model)
     typer.echo(json.dumps(about, ensure_ascii=False) if output_format is OutputFormat.json else _text(recipe, about))
 
@@ -78,6 +81,7 @@ def _translation(path: Path) -> tuple[AnyRecipe, dict[str, Any]]:
         "source_vocabulary": folder.source_tokenizer.size,
         "target_vocabulary": folder.target_tokenizer.size,
         "training_sentences_known": None if fingerprint is None else len(fingerprint),
+        "compiled": [{**copy._asdict(), "path": str(copy.path)} for copy in folder.compiled.listed()],
     }
     if folder.model_class:
         about |= {"model": folder.model_class, "title": None, "paper": None}
@@ -165,6 +169,10 @@ def _text(recipe: AnyRecipe, about: dict[str, Any]) -> str:
         "training and validation": _flat({name: value for name, value in metrics.items() if name not in SAID}),
         "settings of the model, and others that differ from the defaults": _flat(settings),
         "files": {name: _size(size) for name, size in about["files"].items()},
+        "compiled copies, which may be deleted": {
+            copy["name"]: f"{_size(copy['bytes'])}{'' if copy['fresh'] else ', outdated'}, in {copy['path']}"
+            for copy in about.get("compiled", ())
+        },
     }
     lines = [printable(about["path"]), *_rows(_facts(about))]
     for heading, rows in sections.items():

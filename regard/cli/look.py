@@ -5,8 +5,9 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from regard.cli.options import reads_images
+from regard.cli.options import MODEL_HELP, reads_images
 from regard.errors import ConfigError
+from regard.inference.box import model_folder
 
 if TYPE_CHECKING:
     from regard.look.maps import Choice
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
 
 def look(
     context: typer.Context,
-    model: Annotated[Path, typer.Argument(help="A model folder that `regard train` wrote.", show_default=False)],
+    model: Annotated[Path, typer.Argument(help=MODEL_HELP, show_default=False)],
     sentences: Annotated[
         list[str] | None,
         typer.Argument(
@@ -48,15 +49,17 @@ def look(
     specials: Annotated[
         bool | None,
         typer.Option(
-            "--specials/--no-specials", help="Show <s> and </s> (with pieces: yes; else no).", show_default=False
+            "--specials/--no-specials",
+            help="Show <s> and </s> (with pieces: yes; else a column that holds the largest weight of a row).",
+            show_default=False,
         ),
     ] = None,
     kind: Annotated[
         str | None,
         typer.Option(help="Attention to show: cross, encoder-self, decoder-self.", show_default=False),
     ] = None,
-    layer: Annotated[int | None, typer.Option(help="Only this layer, from 0.", show_default=False)] = None,
-    head: Annotated[int | None, typer.Option(help="Only this head, from 0.", show_default=False)] = None,
+    layer: Annotated[int | None, typer.Option(help="Only this layer, counted from 1.", show_default=False)] = None,
+    head: Annotated[int | None, typer.Option(help="Only this head, counted from 1.", show_default=False)] = None,
     average: Annotated[bool, typer.Option("--average", help="The average of each layer's heads.")] = False,
     entropy: Annotated[
         bool, typer.Option("--entropy", help="Add the entropy of each row, in bits, and the sum of each column.")
@@ -92,10 +95,12 @@ def look(
     regard look models/transformer "the black cat sleeps ." --layer 2 --output heads.pdf
     regard look models/en-fr --over-time --output strip.png
     regard look models/scenes photo.png --output look.gif
+    regard look de-en/bahdanau "Der Hund schläft unter dem Tisch."
     regard look models/fashion shirt.png --output look.png
 
     A model without attention shows its one vector instead.
     """
+    model = model_folder(model)
     if reads_images(model):
         from regard.cli.look_image import look_image
 

@@ -9,6 +9,8 @@ import typer
 
 from regard.errors import ConfigError
 
+MODEL_HELP = "A model folder, or an installed model such as de-en/bahdanau."
+
 
 def only_options(context: typer.Context, allowed: Collection[str], reason: str) -> None:
     """Refuse every other option that was given on the command line; `allowed` are parameter names."""

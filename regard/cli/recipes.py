@@ -1,4 +1,4 @@
-"""`regard models` and `regard recipes`: lists with papers and published scores."""
+"""`regard architectures` and `regard recipes`: lists with papers and published scores."""
 
 import textwrap
 from collections.abc import Mapping
@@ -12,12 +12,12 @@ WIDTH = 80
 NONE = "none of its own"
 
 
-def models(
-    name: Annotated[str | None, typer.Argument(help="Show the settings of this model.", show_default=False)] = None,
+def architectures(
+    name: Annotated[str | None, typer.Argument(help="Show the settings of this one.", show_default=False)] = None,
 ) -> None:
     """List the architectures with their papers and the scores published there; with a name, its settings.
 
-    Example: regard models bahdanau
+    Example: regard architectures bahdanau
     """
     from regard.config.recipes import ARCHITECTURES
 
@@ -30,7 +30,7 @@ def models(
     elif name in ARCHITECTURES:
         typer.echo(_settings(name))
     else:
-        raise ConfigError(f"there is no model '{name}': {did_you_mean(name, ARCHITECTURES)}")
+        raise ConfigError(f"there is no architecture '{name}': {did_you_mean(name, ARCHITECTURES)}")
 
 
 def recipes(

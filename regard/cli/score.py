@@ -7,10 +7,11 @@ from typing import Annotated, Literal
 import typer
 
 from regard.cli.columns import Columns, parse_columns, refuse_columns, with_columns
+from regard.cli.options import MODEL_HELP
 
 
 def score(
-    model: Annotated[Path, typer.Argument(help="A model folder.")],
+    model: Annotated[Path, typer.Argument(help=MODEL_HELP)],
     source: Annotated[Path, typer.Option(help="The sentences, or one file with a tab between the sides.")],
     target: Annotated[Path | None, typer.Option(help="Their translations, line by line.", show_default=False)] = None,
     columns: Columns = None,
@@ -33,6 +34,7 @@ def score(
     """
     from regard.data.text.corpus import read_pairs
     from regard.evaluation.scores import perplexity
+    from regard.inference.box import model_folder
     from regard.inference.translator import Translator
     from regard.process import tune_process
 
@@ -40,7 +42,7 @@ def score(
         refuse_columns(columns, "with --target, no file has two columns")
     first = source if target is not None else with_columns(source, parse_columns(columns))
     tune_process(threads)
-    translator = Translator.load(model, device)
+    translator = Translator.load(model_folder(model), device)
     pairs, log_probability, tokens = 0, 0.0, 0
     if form == "text":
         typer.echo("pair\tlog_probability\ttokens\tperplexity")

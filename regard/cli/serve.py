@@ -25,8 +25,13 @@ def _setting(name: str, *flags: str, default: bool | str = True) -> Any:
 def serve(
     context: typer.Context,
     models: Annotated[
-        list[str], typer.Argument(help="A model folder, or NAME=FOLDER.", metavar="MODEL", show_default=False)
-    ],
+        list[str] | None,
+        typer.Argument(
+            help="A model folder, NAME=FOLDER, or installed models: de-en, 'de-en/*'. Default: all installed models.",
+            metavar="MODEL",
+            show_default=False,
+        ),
+    ] = None,
     languages: Annotated[
         str | None,
         typer.Option(help="Language pair of the models, such as de-en, if unknown.", show_default=False),
@@ -93,6 +98,8 @@ def serve(
     Captioners and classifiers are served too: the page then also takes images.
 
     Example: regard serve models/de-en models/en-de --port 5000
+
+    Example: regard serve
     """
     table = {name: context.params[name] for name in ServeSettings.model_fields}
     try:
@@ -100,7 +107,7 @@ def serve(
     except ValidationError as error:
         raise ConfigError(explain(error, ServeSettings, table)) from None
     keys = read_keys(api_keys), read_token(metrics_token)
-    _run(models, settings, languages, *keys, device, threads, overrides)
+    _run(models or ["*"], settings, languages, *keys, device, threads, overrides)
 
 
 def read_keys(path: Path | None) -> list[str]:

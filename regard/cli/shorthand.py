@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 
 from regard.config.overrides import Override
@@ -16,6 +17,7 @@ SETTINGS = {
     "batch_tokens": "training.batch_tokens",
     "dropout": "model.dropout",
     "vocabulary": "text.vocabulary_size",
+    "languages": "text.languages",
     "seed": "training.seed",
 }
 # A training ends at the first of these that is reached.
@@ -27,7 +29,7 @@ def help_of(parameter: str, meaning: str) -> str:
     return f"{meaning} Short for --set {SETTINGS[parameter]}."
 
 
-def shorthand(given: Mapping[str, float | str | None], changes: Sequence[str]) -> list[Override]:
+def shorthand(given: Mapping[str, float | str | list[str] | None], changes: Sequence[str]) -> list[Override]:
     """The options that were given and `--set`, as overrides; one setting given twice is refused.
 
     An option that says when to end replaces the recipe's own end. `--set` alone changes its one setting and no other.
@@ -38,10 +40,12 @@ def shorthand(given: Mapping[str, float | str | None], changes: Sequence[str]) -
     for parameter, value in given.items():
         if value is None:
             continue
-        setting, said = SETTINGS[parameter], f"--{parameter.replace('_', '-')} {value}"
+        words = " ".join(value) if isinstance(value, list) else value
+        setting, said = SETTINGS[parameter], f"--{parameter.replace('_', '-')} {words}"
         if (other := settings.get(setting)) is not None:
             raise ConfigError(f"{said} and {other.said}: both set {setting}: give one of them.")
-        settings[setting] = Override(f"{setting}={value}", said)
+        toml = json.dumps(value) if isinstance(value, list) else value
+        settings[setting] = Override(f"{setting}={toml}", said)
         made.append(settings[setting])
         own_end = own_end or setting in ENDS
     if own_end:

@@ -54,4 +54,6 @@ def shortlist(
         model, text, likely=LIKELY if likely is None else likely, common=COMMON if common is None else common
     )
     size = len(made.common)
-    typer.echo(f"wrote a shortlist into {model}: {size} pieces for every sentence, up to {made.likely.size(1)} a piece")
+    typer.echo(
+        f"wrote a shortlist into {model}: {size} pieces for every sentence, up to {made.likely.shape[1]} a piece"
+    )

@@ -80,6 +80,14 @@ def train(
     vocabulary: Annotated[
         int | None, typer.Option(help=help_of("vocabulary", "Vocabulary size, in subwords."), show_default=False)
     ] = None,
+    languages: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="SOURCE TARGET",
+            help=help_of("languages", "Language codes, de en, if the names of the files do not tell."),
+            show_default=False,
+        ),
+    ] = None,
     seed: Annotated[int | None, typer.Option(help=help_of("seed", "Random seed."), show_default=False)] = None,
     resume: Annotated[
         Path | None,
@@ -147,6 +155,7 @@ def train(
         "batch_tokens": batch_tokens,
         "dropout": dropout,
         "vocabulary": vocabulary,
+        "languages": languages or None,
         "seed": seed,
     }
     overrides = shorthand(options, changes or [])

@@ -1,9 +1,8 @@
 """`regard translate`: a Unix filter, N lines in and N lines out, in order."""
 
-import json
 import os
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, BinaryIO, Literal
@@ -11,24 +10,29 @@ from typing import TYPE_CHECKING, Annotated, Any, BinaryIO, Literal
 import typer
 
 from regard.cli.progress import bar_on_stderr
+from regard.cli.shards import first_recipe, ray_address, shown_run, wants_shards
 from regard.cli.streams import check_open
 from regard.config.settings import Recipe, SearchSettings
 from regard.errors import DataError
 
 if TYPE_CHECKING:
-    from regard.inference.translation import Translation
     from regard.inference.translator import Translator
 
 
 def translate(
-    models: Annotated[list[Path], typer.Argument(help="A model folder; several are an ensemble.", metavar="MODEL")],
+    models: Annotated[
+        list[Path],
+        typer.Argument(
+            help="A model folder or an installed model, such as de-en; several are an ensemble.", metavar="MODEL"
+        ),
+    ],
     input_file: Annotated[
         Path | None,
-        typer.Option("--input", "-i", help="Read this file (.gz too), not stdin.", show_default=False),
+        typer.Option("--input", "-i", help="Read this file (.gz too), or the shards of 'a/*.gz'.", show_default=False),
     ] = None,
     output_file: Annotated[
         Path | None,
-        typer.Option("--output", "-o", help="Write this file, atomically.", show_default=False),
+        typer.Option("--output", "-o", help="Write this file, atomically; for shards a folder.", show_default=False),
     ] = None,
     form: Annotated[
         Literal["text", "json"], typer.Option("--format", help="Plain text, or one JSON object per line.")
@@ -73,11 +77,24 @@ def translate(
     ] = None,
     device: Annotated[str, typer.Option(help="Device: cpu, cuda, mps.")] = "cpu",
     threads: Annotated[int | None, typer.Option(min=1, help="CPU threads.", show_default=False)] = None,
+    column: Annotated[
+        str | None, typer.Option(help="JSON lines, Parquet: the column to translate (text).", show_default=False)
+    ] = None,
+    ray: Annotated[
+        str | None,
+        typer.Option(
+            "--ray", metavar="[ADDRESS]", help="Translate shards on Ray: here, or HOST:PORT.", show_default=False
+        ),
+    ] = None,
+    workers: Annotated[
+        int | None, typer.Option(min=1, help="With --ray: at most so many workers (all cores).", show_default=False)
+    ] = None,
 ) -> None:
     """Translate lines from stdin or a file, as a filter: as many lines out as in, in order.
 
     \b
     regard translate models/de-en < in.txt > out.txt
+    echo "Der Hund schläft unter dem Tisch." | regard translate de-en
 
     A blank line gives a blank line. With --scores and --alignments, columns follow the text, separated by tabs.
     With --n-best 3, each line of input gives up to three lines `number ||| text ||| score`, numbered from 0, and a
@@ -88,17 +105,15 @@ def translate(
     A line of more pieces than search.max_source (1024) is cut there, and a warning names the line.
     Input that is not UTF-8 ends the work with an error that names the line; the lines before it have then been
     written to stdout, while the file of --output is left as it was.
-    """
-    if input_file is None:
-        check_open("stdin", "name a file with --input, or redirect one to it")
-    if output_file is None:
-        check_open("stdout", "name a file with --output, or redirect it to one")
-    from regard.data.lines import read_lines
-    from regard.inference.lines import WINDOW
-    from regard.process import tune_process
 
-    tune_process(threads)
-    translator = _load(models, device)
+    \b
+    regard translate models/de-en --ray --input 'shards/*.txt.gz' --output out/
+
+    A pattern or a folder as --input translates every file (text, JSON lines, Parquet; .gz too) to one of the same name,
+    and writes out/manifest.json with counts and checksums. After an interruption the same command continues. With
+    --ray, one worker per core, or per GPU with --device cuda, translates a file at a time: on this machine, or on the
+    cluster at HOST:PORT (auto: the one of this machine; without ADDRESS, RAY_ADDRESS if it is set).
+    """
     flags = {
         "beam": beam,
         "n_best": n_best,
@@ -112,6 +127,45 @@ def translate(
         "engine": engine,
         "batch_tokens": batch_tokens,
     }
+    only_shards = {"--ray": ray, "--column": column, "--workers": workers}
+    unfit = {"--prefix": prefix, **({"--workers": workers} if ray is None else {"--threads": threads})}
+    if wants_shards(input_file, output_file, only_shards, unfit):
+        assert input_file is not None
+        assert output_file is not None
+        from regard.bulk.run import translate_shards
+        from regard.process import tune_without_torch
+
+        if ray is None:
+            tune_without_torch(threads)
+        with shown_run() as (on_status, say):
+            translate_shards(
+                models,
+                input_file,
+                output_file,
+                search=_search_settings(first_recipe(models), overrides or [], flags),
+                form=form,
+                column=column or "text",
+                scores=scores,
+                alignments=alignments,
+                window=window,
+                device=device,
+                ray=ray_address(ray),
+                workers=workers,
+                on_status=on_status,
+                say=say,
+            )
+        return
+    if input_file is None:
+        check_open("stdin", "name a file with --input, or redirect one to it")
+    if output_file is None:
+        check_open("stdout", "name a file with --output, or redirect it to one")
+    from regard.data.lines import read_lines
+    from regard.inference.lines import WINDOW
+    from regard.inference.lines_out import json_line, text_lines
+    from regard.process import tune_without_torch
+
+    tune_without_torch(threads)
+    translator = _load(models, device)
     settings = _search_settings(translator.recipe, overrides or [], flags)
     at_terminal = input_file is None and sys.stdin.isatty()
     if at_terminal:
@@ -125,7 +179,7 @@ def translate(
         prefixes=None if prefix is None else read_lines(prefix),
         window=window or (1 if at_terminal else WINDOW),
     )
-    show = _json_line if form == "json" else _text_lines(settings.n_best > 1, scores, alignments)
+    show = json_line if form == "json" else text_lines(settings.n_best > 1, scores, alignments)
     quiet = at_terminal or (output_file is None and sys.stdout.isatty())
     with _output(output_file) as out, bar_on_stderr(wanted=not quiet) as show_progress:
         total = None if quiet or not sys.stderr.isatty() else _how_many_lines(input_file)  # for the bar alone
@@ -139,9 +193,10 @@ def translate(
 
 
 def _load(models: list[Path], device: str) -> "Translator":
+    from regard.inference.box import model_folder
     from regard.inference.translator import Translator
 
-    loaded = [Translator.load(model, device) for model in models]
+    loaded = [Translator.load(model_folder(model), device) for model in models]
     return loaded[0] if len(loaded) == 1 else Translator.ensemble(loaded)
 
 
@@ -184,34 +239,6 @@ def _until_error(lines: Iterable[str], errors: list[DataError]) -> Iterator[str]
 
 
 # --- lines out ----------------------------------------------------------------------------------------------------
-
-
-def _json_line(number: int, translation: "Translation") -> str:
-    return json.dumps(translation.to_dict(), ensure_ascii=False) + "\n"
-
-
-def _text_lines(n_best: bool, scores: bool, alignments: bool) -> Callable[[int, "Translation"], str]:
-    from regard.evaluation.alignment import format_links
-
-    def columns(number: int, translation: "Translation") -> str:
-        text = translation.text.replace("\t", " ") if scores or alignments else translation.text
-        fields = [text]
-        if scores:
-            fields.append(f"{translation.score:.4f}")
-        if alignments:
-            fields.append(format_links(translation.links()))
-        return "\t".join(fields) + "\n"
-
-    def listed(number: int, translation: "Translation") -> str:
-        lines = []
-        for each in translation.n_best:
-            fields = [str(number), each.text, f"{each.score:.4f}"]
-            if alignments:
-                fields.append(format_links(each.links()))
-            lines.append(" ||| ".join(fields) + "\n")
-        return "".join(lines)
-
-    return listed if n_best else columns
 
 
 @contextmanager

@@ -200,10 +200,10 @@ class TransformerSettings(ModelSettings):
         "bos", description="first input token of the decoder: <s>, or <pad> (Marian)"
     )
     alignment_layer: int | None = Field(
-        None, ge=0, description="decoder layer, from 0, whose cross attention is the alignment (default: last but one)"
+        None, ge=1, description="decoder layer, from 1, whose cross attention is the alignment (default: last but one)"
     )
     alignment_head: int | None = Field(
-        None, ge=0, description="head of that layer, from 0 (default: the mean of all its heads)"
+        None, ge=1, description="head of that layer, from 1 (default: the mean of all its heads)"
     )
 
     @property
@@ -224,12 +224,10 @@ class TransformerSettings(ModelSettings):
             )
         if self.hidden_size % 2:
             raise ValueError(f"hidden_size = {self.hidden_size} is odd: position encodings need an even size")
-        if self.alignment_layer is not None and self.alignment_layer >= self.decoder_layers:
-            raise ValueError(
-                f"alignment_layer = {self.alignment_layer}: decoder layers are 0 to {self.decoder_layers - 1}"
-            )
-        if self.alignment_head is not None and self.alignment_head >= self.heads:
-            raise ValueError(f"alignment_head = {self.alignment_head}: heads are 0 to {self.heads - 1}")
+        if self.alignment_layer is not None and self.alignment_layer > self.decoder_layers:
+            raise ValueError(f"alignment_layer = {self.alignment_layer}: decoder layers are 1 to {self.decoder_layers}")
+        if self.alignment_head is not None and self.alignment_head > self.heads:
+            raise ValueError(f"alignment_head = {self.alignment_head}: heads are 1 to {self.heads}")
         return self
 
 

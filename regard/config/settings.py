@@ -9,12 +9,14 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from pathlib import Path
-from typing import ClassVar, Literal
+from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field, field_validator, model_validator
 
 from regard.config.base import Architecture, Settings, Share
 from regard.config.models import MODEL_SETTINGS, ModelConfig, Seq2SeqSettings
+
+LanguageCode = Annotated[str, Field(pattern="^[a-z]{2,3}$")]
 
 
 class TextSettings(Settings):
@@ -36,6 +38,10 @@ class TextSettings(Settings):
         description="pretrained source tokenizer: a SentencePiece model or tokenizer.json (joint: for both languages)",
     )
     target_tokenizer: Path | None = Field(None, description="pretrained target tokenizer")
+    languages: tuple[LanguageCode, LanguageCode] | None = Field(
+        None,
+        description='codes of the source and target language, ["de", "en"] (default: from file names like train.de)',
+    )
 
     @model_validator(mode="after")
     def _one_tokenizer_if_joint(self) -> TextSettings:

@@ -80,16 +80,21 @@ def open_unpacked(path: Path) -> io.BufferedIOBase:
     return plain
 
 
+def bytes_read(stream: io.BufferedIOBase) -> int:
+    """How far a file of `open_unpacked` is read, in bytes of the file."""
+    return stream.plain.tell() if isinstance(stream, _Unpacked) else stream.tell()
+
+
 class _Unpacked(gzip.GzipFile):
     """A gzip stream that closes its underlying file."""
 
     def __init__(self, plain: io.BufferedReader) -> None:
         super().__init__(fileobj=plain)
-        self._plain = plain
+        self.plain = plain
 
     def close(self) -> None:
         super().close()
-        self._plain.close()
+        self.plain.close()
 
 
 def _decode(raw: bytes, name: str, number: int) -> str:

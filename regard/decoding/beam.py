@@ -25,8 +25,9 @@ import torch
 from torch import Tensor
 
 from regard.decoding.decoding import Decoding
-from regard.decoding.hypothesis import Ending, Hypothesis
+from regard.decoding.hypothesis import Hypothesis
 from regard.decoding.penalties import length_penalty
+from regard.decoding.record import Ending
 from regard.decoding.top_k import best
 from regard.decoding.tree import BeamTree, NodeState
 

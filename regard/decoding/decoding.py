@@ -11,8 +11,9 @@ from torch import Tensor
 from regard.config.settings import SearchSettings
 from regard.config.vocabulary import BOS, EOS, PAD
 from regard.decoding.constraints import constrain, limits_of
-from regard.decoding.hypothesis import Ending, Hypothesis, Record
+from regard.decoding.hypothesis import Hypothesis
 from regard.decoding.penalties import coverage_penalty
+from regard.decoding.record import Ending, Record
 from regard.decoding.top_k import best
 from regard.decoding.tree import BeamTree
 from regard.errors import ContractError

@@ -8,7 +8,8 @@ import torch
 from torch import Tensor
 
 from regard.decoding.decoding import Decoding
-from regard.decoding.hypothesis import Ending, Hypothesis
+from regard.decoding.hypothesis import Hypothesis
+from regard.decoding.record import Ending
 from regard.decoding.top_k import best
 
 Choose = Callable[[Tensor, Decoding], Tensor]

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
-import torch
-from torch import Tensor
+if TYPE_CHECKING:
+    from torch import Tensor
 
-Length = TypeVar("Length", float, Tensor)
+Length = TypeVar("Length", float, "Tensor")
 
 COVERAGE_FLOOR = 1e-3
 """Minimum coverage of a source position, to avoid log 0: local attention may skip a position in every hypothesis."""
@@ -25,4 +25,4 @@ def coverage_penalty(coverage: Tensor, mask: Tensor, beta: float) -> Tensor:
     Padding is excluded; coverage below COVERAGE_FLOOR counts as COVERAGE_FLOOR.
     """
     logarithm = coverage.clamp(COVERAGE_FLOOR, 1.0).log()
-    return beta * torch.where(mask, logarithm, torch.zeros_like(logarithm)).sum(-1)
+    return beta * logarithm.masked_fill(~mask, 0.0).sum(-1)

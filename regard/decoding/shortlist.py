@@ -8,7 +8,7 @@ The output layer takes about half of the decoding time. For a batch of sentences
 `columns` sorts them, special tokens first, so PAD, UNK, BOS and EOS keep their ids. The search uses column indices as
 token ids. Probabilities are normalised over the columns.
 
-A model folder keeps it as `shortlist.safetensors`, with a digest of the vocabularies.
+A model folder keeps it as `shortlist.safetensors`, with a digest of the vocabularies. It is used without torch.
 """
 
 from __future__ import annotations
@@ -16,20 +16,21 @@ from __future__ import annotations
 import hashlib
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
-import torch
-from torch import Tensor
+import numpy.typing as npt
 
 from regard.config.vocabulary import EOS, SPECIAL_PIECES
-from regard.data.text.aligner import LEAST, MOST_PAIRS, learn
 from regard.data.text.corpus import EncodedSide
 from regard.data.text.tokenizer import Tokenizer
 from regard.errors import ModelFolderError
-from regard.storage.files import write_tensors
+from regard.storage.arrays import read_about, read_arrays, read_shapes
+from regard.storage.files import write_arrays
 from regard.storage.folder import SHORTLIST
 from regard.storage.reading import exists
-from regard.storage.weights import read_about, read_shapes, read_tensors
+
+Ids = npt.NDArray[Any]
 
 COMMON = 200  # most frequent target tokens, always included
 LIKELY = 40  # translations per source token
@@ -39,29 +40,20 @@ LIKELY = 40  # translations per source token
 class Shortlist:
     """Probable target tokens by source token."""
 
-    common: Tensor  # (C,) always scored, special tokens included
-    likely: Tensor  # (V_source, K) padded with EOS
+    common: Ids  # (C,) int64, always scored, special tokens included
+    likely: Ids  # (V_source, K) int32, padded with EOS
     digest: str  # of the vocabularies
 
-    def columns(self, source: Tensor, more: Tensor | None = None) -> Tensor:
+    def columns(self, source: Ids, more: Ids | None = None) -> npt.NDArray[np.int64]:
         """The token ids to score for the sentences (B, S), sorted; `more` are always included."""
-        pieces = self.likely.index_select(0, _unique(source.flatten())).flatten()
-        wanted = [self.common, pieces.long()] if more is None else [self.common, pieces.long(), more.flatten()]
-        return _unique(torch.cat(wanted))
-
-    def to(self, device: torch.device) -> Shortlist:
-        """The same on another device."""
-        return Shortlist(self.common.to(device), self.likely.to(device), self.digest)
+        wanted = [self.common, self.likely[np.unique(source)].ravel()]
+        if more is not None:
+            wanted.append(more.ravel())
+        return np.unique(np.concatenate(wanted).astype(np.int64))
 
     def save(self, folder: Path) -> None:
         """Write it into a model folder."""
-        write_tensors(folder / SHORTLIST, {"common": self.common, "likely": self.likely}, {"digest": self.digest})
-
-
-def _unique(numbers: Tensor) -> Tensor:
-    """Unique values, sorted."""
-    unique: Tensor = torch.unique(numbers)
-    return unique
+        write_arrays(folder / SHORTLIST, {"common": self.common, "likely": self.likely}, {"digest": self.digest})
 
 
 def make_shortlist(
@@ -74,6 +66,10 @@ def make_shortlist(
     likely: int = LIKELY,
 ) -> Shortlist:
     """Build the shortlist from parallel text."""
+    import torch
+
+    from regard.data.text.aligner import LEAST, MOST_PAIRS, learn
+
     indices = np.arange(min(len(sources.lengths), MOST_PAIRS))
     read = targets.ids[: targets.offsets[len(indices)]]
     frequency = torch.from_numpy(np.bincount(read, minlength=target.size))
@@ -85,7 +81,7 @@ def make_shortlist(
     alike = {target.piece(number): number for number in range(target.size)}
     twin = torch.tensor([alike.get(source.piece(number), EOS) for number in range(source.size)])
     rows = torch.cat([chosen, twin.unsqueeze(1)], 1).to(torch.int32)
-    return Shortlist(always, rows, vocabulary_digest(source, target))
+    return Shortlist(always.numpy(), rows.numpy(), vocabulary_digest(source, target))
 
 
 def read_shortlist(folder: Path, source: Tokenizer, target: Tokenizer) -> Shortlist | None:
@@ -101,10 +97,10 @@ def read_shortlist(folder: Path, source: Tokenizer, target: Tokenizer) -> Shortl
         raise ModelFolderError(f"{path}: was made for another vocabulary: {remedy}.")
     if shapes["common"][0] > target.size or shapes["likely"][1] > target.size + 1:
         raise ModelFolderError(f"{path}: is damaged (it lists more pieces than there are): {remedy}.")
-    tensors = read_tensors(path)
-    common, likely = tensors["common"], tensors["likely"]
-    for numbers, kind in ((common, torch.int64), (likely, torch.int32)):
-        if numbers.dtype != kind or (numbers.numel() and not 0 <= numbers.min() <= numbers.max() < target.size):
+    arrays = read_arrays(path)
+    common, likely = arrays["common"], arrays["likely"]
+    for numbers, kind in ((common, np.int64), (likely, np.int32)):
+        if numbers.dtype != kind or (numbers.size and not 0 <= numbers.min() <= numbers.max() < target.size):
             raise ModelFolderError(f"{path}: is damaged (it lists pieces that are none): {remedy}.")
     if not set(range(len(SPECIAL_PIECES))) <= set(common.tolist()):
         raise ModelFolderError(f"{path}: is damaged (the special pieces are missing): {remedy}.")

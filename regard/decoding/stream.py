@@ -4,28 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
 from regard.decoding.decoding import Decoding, Request
 from regard.decoding.greedy import most_probable
+from regard.decoding.hypothesis import StreamedToken
 from regard.decoding.penalties import length_penalty
 from regard.decoding.sampling import sampler
 from regard.models.contract import Model
 from regard.nn.linear import PackedWeights, Weights, multiplying_with
-
-
-@dataclass(frozen=True)
-class StreamedToken:
-    """The next token of a translation."""
-
-    id: int
-    log_probability: float
-    score: float  # of the tokens so far, with length and coverage penalty
-    ended: bool  # whether this is the last token: EOS, or the maximum length
-    attended: int | None = None  # most attended source position, if requested
 
 
 def stream_tokens(

@@ -2,30 +2,63 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-
-import torch
+from threading import Lock
+from typing import TYPE_CHECKING
 
 from regard.config.settings import SearchSettings
+from regard.data.text.overlap import Fingerprint
 from regard.data.text.tokenizer import Tokenizer
 from regard.decoding.shortlist import Shortlist
 from regard.errors import ConfigError
-from regard.models.contract import Model
-from regard.models.ensemble import Ensemble
+from regard.process import thread_count
+from regard.storage.compiled import Compiled
+
+if TYPE_CHECKING:
+    from regard.config.models import ModelConfig
+    from regard.models.contract import Model
+
+
+class LazyModel:
+    """The torch model, read at first use: a compiled engine translates without it, and without importing torch."""
+
+    def __init__(self, read: Callable[[], Model]) -> None:
+        self._read = read
+        self._model: Model | None = None
+        self._lock = Lock()
+
+    def get(self) -> Model:
+        """The model; read now if it was not yet."""
+        with self._lock:
+            if self._model is None:
+                self._model = self._read()
+            return self._model
+
+    def after_fork(self) -> None:
+        """Replace the lock in a forked process: a thread of the parent may have held it."""
+        self._lock = Lock()
 
 
 @dataclass(frozen=True)
 class TextModel:
     """A model with its tokenizers; engines are made from it."""
 
-    model: Model
+    lazy_model: LazyModel
     source_tokenizer: Tokenizer
     target_tokenizer: Tokenizer
-    device: torch.device
+    device: str = "cpu"
     name: str = ""
     shortlist: Shortlist | None = None
-    threads: int = field(default_factory=torch.get_num_threads)  # for engines with their own threads
+    seen_words: Fingerprint | None = None  # of the training text; None: unknown
+    threads: int = field(default_factory=thread_count)  # for engines with their own threads
+    settings: ModelConfig | None = None  # of a single model that Regard built
+    compiled: Compiled = field(default_factory=Compiled)
+
+    @property
+    def model(self) -> Model:
+        """The torch model."""
+        return self.lazy_model.get()
 
     def shortlist_for(self, settings: SearchSettings) -> Shortlist | None:
         """The shortlist, if the settings ask for it."""
@@ -45,6 +78,8 @@ class TextModel:
 
 def join_models(models: Sequence[TextModel]) -> TextModel:
     """An ensemble of models that share their tokenizers; it has no shortlist."""
+    from regard.models.ensemble import Ensemble
+
     first = models[0]
     for number, other in enumerate(models[1:], 2):
         for side in ("source_tokenizer", "target_tokenizer"):
@@ -54,4 +89,7 @@ def join_models(models: Sequence[TextModel]) -> TextModel:
                     "train the models with the same vocabularies (`regard train --from`)."
                 )
     ensemble = Ensemble([each.model for each in models])
-    return replace(first, model=ensemble, name=" + ".join(each.name for each in models), shortlist=None)
+    name = " + ".join(each.name for each in models)
+    return replace(
+        first, lazy_model=LazyModel(lambda: ensemble), name=name, shortlist=None, settings=None, compiled=Compiled()
+    )

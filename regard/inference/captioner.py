@@ -25,9 +25,9 @@ from regard.data.images.image_set import read_image
 from regard.data.images.pixels import Picture, Pixels, as_tensor, check_pixels, png_of
 from regard.data.text.batches import collate, source_batch
 from regard.data.text.tokenizer import Token, Tokenizer
-from regard.decoding import search as run_search
 from regard.decoding.forced import force
 from regard.decoding.hypothesis import Hypothesis
+from regard.decoding.search import search as run_search
 from regard.decoding.search_settings import SearchChanges, chosen_settings
 from regard.inference.caption import Caption
 from regard.inference.folder import read_tokenizer

@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import io
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from torch import Tensor
 
 from regard.config.settings import Recipe
-from regard.data.text.overlap import Fingerprint
+from regard.data.text.overlap import Fingerprint, load_fingerprint
 from regard.data.text.tokenizer import Tokenizer
+from regard.decoding.shortlist import read_shortlist
+from regard.decoding.text_model import LazyModel, TextModel
 from regard.errors import ModelFolderError, RegardError
-from regard.models import build_model
-from regard.models.contract import Model
+from regard.process import device_name, tune_torch
+from regard.storage.arrays import read_shapes
+from regard.storage.compiled import Compiled
 from regard.storage.folder import (
     CONFIG,
     FINGERPRINT_FILE,
@@ -24,12 +26,18 @@ from regard.storage.folder import (
     SOURCE,
     TARGET,
     WEIGHTS,
+    WORDS_FILE,
     read_config,
     read_metrics,
     write_model,
 )
 from regard.storage.reading import RESTORE, check_regular, exists, short
-from regard.storage.weights import build_checked, load_tensors, read_tensors
+
+if TYPE_CHECKING:
+    import torch
+    from torch import Tensor
+
+    from regard.models.contract import MakeModel, Model
 
 
 @dataclass(frozen=True)
@@ -43,29 +51,56 @@ class Folder:
     source_tokenizer: Tokenizer
     target_tokenizer: Tokenizer
     metrics: dict[str, Any]
+    compiled: Compiled
 
     def weights(self) -> dict[str, Tensor]:
         """The tensors of model.safetensors."""
+        from regard.storage.weights import read_tensors
+
         return read_tensors(self.path / WEIGHTS)
 
-    def model(self, own: Model | None = None) -> Model:
-        """The model with its weights, ready to translate; `own` is the user's model if the folder holds one."""
-        model = own
+    def model(self, own: MakeModel | None = None) -> Model:
+        """The model with its weights, ready to translate; `own` is or builds the user's, if the folder holds one."""
+        from regard.models import build_model
+        from regard.models.contract import Model
+        from regard.storage.weights import build_checked, load_tensors
+
+        sizes = self.source_tokenizer.size, self.target_tokenizer.size
+        model = own if own is None or isinstance(own, Model) else own(*sizes)
         if model is None:
             if self.model_class is not None:
                 raise ModelFolderError(
                     f"{self.path}: holds a model of the class {self.model_class}, which Regard cannot build: "
                     "build it yourself and pass it as `model`."
                 )
-            sizes = self.source_tokenizer.size, self.target_tokenizer.size
             model = build_checked(lambda: build_model(self.recipe.model, *sizes), self.path / WEIGHTS)
         load_tensors(model, self.weights(), self.path / WEIGHTS)
         return model.eval()
+
+    def text_model(self, device: str | torch.device, own: MakeModel | None = None) -> TextModel:
+        """The model with its tokenizers; unless it is the user's own, its weights are read when they are needed."""
+        name = device_name(device)
+        absolute = replace(self, path=self.path.absolute())  # the working directory may change before that
+
+        def read_model() -> Model:
+            tune_torch()
+            return absolute.model(own).to(name)
+
+        source, target = self.source_tokenizer, self.target_tokenizer
+        shortlist = read_shortlist(self.path, source, target)
+        seen_words = load_fingerprint(self.path, WORDS_FILE)
+        model = TextModel(LazyModel(read_model), source, target, name, self.path.resolve().name, shortlist, seen_words)
+        if own is None and self.model_class is None:
+            read_shapes(self.path / WEIGHTS)  # a damaged file is refused at once
+            return replace(model, settings=self.recipe.model, compiled=self.compiled)
+        model.lazy_model.get()
+        return model
 
 
 def read_folder(path: str | Path) -> Folder:
     """Read and check a model folder."""
     path = Path(path)
+    compiled = Compiled(path.absolute())  # first: it belongs to the files that are read below
     recipe, about = read_config(path, Recipe)
     if exists(path / JOINT):
         source = target = read_tokenizer(path / JOINT)
@@ -75,7 +110,8 @@ def read_folder(path: str | Path) -> Folder:
     own_class = about.get("model_class")
     if own_class is not None and not isinstance(own_class, str):
         raise ModelFolderError(f"{path / CONFIG}: is damaged (model_class is no name): {RESTORE}.")
-    return Folder(path, recipe, str(about.get("version", "?")), own_class, source, target, read_metrics(path))
+    version = str(about.get("version", "?"))
+    return Folder(path, recipe, version, own_class, source, target, read_metrics(path), compiled)
 
 
 def write_folder(
@@ -88,6 +124,7 @@ def write_folder(
     metrics: Mapping[str, Any],
     card: str,
     fingerprint: Fingerprint | None = None,
+    words: Fingerprint | None = None,
     model_class: str | None = None,
 ) -> None:
     """Write the folder of a translation model."""
@@ -95,10 +132,11 @@ def write_folder(
         files = {JOINT: source_tokenizer.to_json().encode()}
     else:
         files = {SOURCE: source_tokenizer.to_json().encode(), TARGET: target_tokenizer.to_json().encode()}
-    if fingerprint is not None:
-        buffer = io.BytesIO()
-        np.save(buffer, fingerprint.astype("<u8"), allow_pickle=False)
-        files[FINGERPRINT_FILE] = buffer.getvalue()
+    for name, hashes in ((FINGERPRINT_FILE, fingerprint), (WORDS_FILE, words)):
+        if hashes is not None:
+            buffer = io.BytesIO()
+            np.save(buffer, hashes.astype("<u8"), allow_pickle=False)
+            files[name] = buffer.getvalue()
     about = {"model_class": model_class}
     write_model(path, recipe=recipe, weights=weights, metrics=metrics, card=card, files=files, about=about)
 

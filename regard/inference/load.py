@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import overload
+from typing import TYPE_CHECKING, overload
 
 from regard.config.captioning import CaptionRecipe
 from regard.config.classification import ClassifierRecipe
 from regard.config.recipes import recipe_type
-from regard.inference.captioner import Captioner
-from regard.inference.classifier import Classifier
+from regard.inference.box import model_folder
 from regard.inference.translator import Translator
-from regard.models.contract import MakeModel
 from regard.storage.folder import read_table
+
+if TYPE_CHECKING:
+    from regard.inference.captioner import Captioner
+    from regard.inference.classifier import Classifier
+    from regard.models.contract import MakeModel
 
 
 @overload
@@ -26,13 +29,18 @@ def load(folder: str | Path, device: str = ..., *, model: MakeModel) -> Translat
 def load(
     folder: str | Path, device: str = "cpu", model: MakeModel | None = None
 ) -> Translator | Captioner | Classifier:
-    """The model of a folder: a Translator, a Captioner or a Classifier.
+    """The model of a folder, or an installed one such as "de-en": a Translator, a Captioner or a Classifier.
 
     `model` is your own model, if you gave one to `train`.
     """
-    recipe = recipe_type(read_table(Path(folder))[0])
+    folder = model_folder(folder)
+    recipe = recipe_type(read_table(folder)[0])
     if recipe is CaptionRecipe:
+        from regard.inference.captioner import Captioner
+
         return Captioner.load(folder, device)
     if recipe is ClassifierRecipe:
+        from regard.inference.classifier import Classifier
+
         return Classifier.load(folder, device)
     return Translator.load(folder, device=device, model=model)

@@ -18,7 +18,7 @@ from regard.inference.long_lines import source_ids
 from regard.inference.results import Results
 from regard.inference.scoring import force_pair
 from regard.look.record import Look
-from regard.look.trace import Part, look_at
+from regard.look.trace import PARTS, Part, look_at
 from regard.nn.attention.intervention import Intervention
 
 
@@ -40,13 +40,14 @@ class Looker:
         intervention: Intervention | None,
         candidates: int,
         tree: bool,
-        parts: Collection[Part],
+        parts: Collection[Part] | None,
     ) -> Look:
         """The record of the `reference`, or of the translation found by a search; `tree` adds the beam."""
         text = without_surrogates(text)
         if not text.strip():
             raise ConfigError("the sentence is empty: give some words.")
         self.engines.after_fork()
+        parts = PARTS if parts is None else parts
         if reference is None:
             return self._at_translation(text, settings, prefix, intervention, candidates, tree, parts)
         if prefix is not None or tree:

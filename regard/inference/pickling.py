@@ -22,7 +22,7 @@ def reduced(translator: Translator) -> tuple[Callable[..., Translator], tuple[An
             f"{translator.name}: cannot be pickled, since a pickle holds the folder of a model and no weights, and "
             "this model was not loaded from one (or has a class of your own): load it in each process."
         )
-    return _open, (str(translator.folder.resolve()), str(translator.device), search)
+    return _open, (str(translator.folder.resolve()), translator._model.device, search)
 
 
 def _open(folder: str, device: str, search: dict[str, Any]) -> Translator:

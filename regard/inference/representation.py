@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from torch import nn
+from typing import TYPE_CHECKING
 
 from regard.config.settings import Recipe
 from regard.decoding.text_model import TextModel
-from regard.models import MODELS
+
+if TYPE_CHECKING:
+    from torch import nn
 
 LONGEST = 60  # characters of a text
 
@@ -14,11 +16,13 @@ LONGEST = 60  # characters of a text
 def translator_line(model: TextModel, recipe: Recipe, parts: int = 0) -> str:
     """Name, kind, sizes, device and engine of a translator; `parts` is the number of models in an ensemble."""
     search, settings = recipe.search, recipe.model
+    from regard.models import MODELS
+
     own = not parts and type(model.model) is not MODELS[settings.kind]
     kind = type(model.model).__name__ if own else settings.kind
     facts = [
         f"vocabularies {model.source_tokenizer.size:,} → {model.target_tokenizer.size:,}",
-        str(model.device),
+        model.device,
         f"engine {search.engine}{' int8' if search.int8 else ''}",
     ]
     return model_line("Translator", model.name, f"ensemble of {parts}" if parts else kind, model.model, facts)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -15,9 +16,10 @@ from regard.decoding.hypothesis import Hypothesis
 from regard.decoding.text_model import TextModel
 from regard.inference.long_lines import cut_tokens
 from regard.inference.translation import LazyTokens, Translation, one_line
-from regard.look.record import Look
-from regard.look.trace import look_at
-from regard.nn.attention.intervention import Intervention
+
+if TYPE_CHECKING:
+    from regard.look.record import Look
+    from regard.nn.attention.intervention import Intervention
 
 
 @dataclass(frozen=True)
@@ -39,7 +41,7 @@ class Results:
     ) -> Translation:
         """The first hypothesis of a search, the others after it in `n_best`."""
         target = self.model.target_tokenizer
-        look = partial(look_at, self.model, intervention=intervention)
+        look = partial(_look_at, self.model, intervention=intervention)
         read = self.model.source_tokenizer.tokens
         source_tokens = LazyTokens(lambda: cut_tokens(read(source), settings.max_source))
         built = []
@@ -55,7 +57,7 @@ class Results:
         self, source: str, target: str, hypothesis: Hypothesis, intervention: Intervention | None = None
     ) -> Translation:
         """A translation by forced decoding."""
-        look = partial(look_at, self.model, forced=True, intervention=intervention)
+        look = partial(_look_at, self.model, forced=True, intervention=intervention)
         tokens = self.model.target_tokenizer.tokens(target)
         return self._build(source, self.model.source_tokenizer.tokens(source), target, tokens, hypothesis, look=look)
 
@@ -89,6 +91,15 @@ class Results:
             _others=others,
             look_again=look,
         )
+
+
+def _look_at(
+    model: TextModel, translation: Translation, *, forced: bool = False, intervention: Intervention | None = None
+) -> Look:
+    """The look record of a translation; it alone imports torch."""
+    from regard.look.trace import look_at
+
+    return look_at(model, translation, forced=forced, intervention=intervention)
 
 
 def unknown_words(source: str, tokens: Sequence[Token], ids: Sequence[int], attended: Sequence[int]) -> list[str]:

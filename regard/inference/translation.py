@@ -27,9 +27,6 @@ import numpy.typing as npt
 from regard.errors import ConfigError, NoAttention
 from regard.evaluation.alignment import format_links, links, word_attention
 from regard.inference.representation import result_line
-from regard.look.maps import Choice
-from regard.look.views.pictures import check_picture_path
-from regard.look.views.save import FORMATS, save_looks
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -121,7 +118,7 @@ class Translation:
         """Attention between words (W_t, W_s): summed over a source word's pieces, averaged over a target word's."""
         if self.alignment is None:
             raise NoAttention(
-                "this translation has no attention: use a model that has it (see `regard models`), "
+                "this translation has no attention: use a model that has it (see `regard architectures`), "
                 "and translate with attention=True."
             )
         return word_attention(
@@ -161,6 +158,7 @@ class Translation:
         Without a choice it is the alignment. `kind`, `layer` and `head` choose maps; `average` takes the mean of
         each layer's heads. `entropy` adds the entropy of each row, in bits, and the sum of each column.
         """
+        from regard.look.maps import Choice
         from regard.look.views.heatmap import attention_figure
 
         choice = Choice(kind, layer, head, average, pieces)
@@ -180,6 +178,10 @@ class Translation:
         font: str | Path | None = None,
     ) -> Path:
         """Write what `plot` draws as .png, .svg or .pdf, the steps of attention as .gif, or the page as .html."""
+        from regard.look.maps import Choice
+        from regard.look.views.pictures import check_picture_path
+        from regard.look.views.save import FORMATS, save_looks
+
         check_picture_path(path, FORMATS)
         choice = Choice(kind, layer, head, average, pieces)
         return save_looks([self.look()], path, choice, measures=entropy, title=title, font=font)

@@ -5,38 +5,40 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, overload
-
-import torch
+from typing import TYPE_CHECKING, Any, overload
 
 from regard.config.settings import Recipe, SearchSettings
 from regard.data.text.corpus import Pair
-from regard.data.text.overlap import load_fingerprint
+from regard.data.text.overlap import Fingerprint, load_fingerprint
 from regard.data.text.tokenizer import Tokenizer
 from regard.decoding.engines.choice import Engines
 from regard.decoding.engines.engine import Extras
 from regard.decoding.search_settings import SearchChanges, chosen_settings, overridden_settings
-from regard.decoding.shortlist import Shortlist, read_shortlist
-from regard.decoding.text_model import TextModel, join_models
+from regard.decoding.shortlist import Shortlist
+from regard.decoding.text_model import LazyModel, TextModel, join_models
 from regard.errors import ConfigError
-from regard.evaluation.alignment import GoldLinks
-from regard.evaluation.report import Progress, Report, evaluate, no_progress
-from regard.evaluation.test_set import TestText, given_test_set
 from regard.inference.folder import read_folder
 from regard.inference.lines import WINDOW, Lines, numbered_lines
 from regard.inference.long_lines import refuse_line
-from regard.inference.looking import Looker
 from regard.inference.pickling import reduced
 from regard.inference.representation import translator_line
 from regard.inference.results import Results
-from regard.inference.scoring import PairScore, force_pair, matched_pairs, score_pairs
 from regard.inference.streaming import StreamedPiece, stream_line
 from regard.inference.translation import Translation
-from regard.look.record import Look
-from regard.look.trace import PARTS, Part
-from regard.models.contract import MakeModel, Model
-from regard.nn.attention.intervention import Intervention
-from regard.process import usable_device
+from regard.process import device_name
+from regard.storage.compiled import Compiled
+
+if TYPE_CHECKING:
+    import torch
+
+    from regard.evaluation.alignment import GoldLinks
+    from regard.evaluation.report import Progress, Report
+    from regard.evaluation.test_set import TestText
+    from regard.inference.scoring import PairScore
+    from regard.look.record import Look
+    from regard.look.trace import Part
+    from regard.models.contract import MakeModel, Model
+    from regard.nn.attention.intervention import Intervention
 
 
 class Translator:
@@ -44,6 +46,8 @@ class Translator:
 
     A Translator is thread-safe: translating does not modify it or its model, so calls need no lock. Consume each
     iterator in one thread. Moving the model to another device or changing its weights needs exclusive access.
+
+    The torch model is read when it is first needed: for attention, sampling, forced decoding, or the torch engine.
     """
 
     def __init__(
@@ -58,30 +62,30 @@ class Translator:
         name: str = "",
         shortlist: Shortlist | None = None,
         folder: Path | None = None,
+        seen_words: Fingerprint | None = None,
     ) -> None:
-        device = usable_device(device)
+        device = device_name(device)
+        placed = model.to(device).eval()
+        name = name or recipe.model.kind
+        sides = source_tokenizer, target_tokenizer
+        self._begin(
+            TextModel(LazyModel(lambda: placed), *sides, device, name, shortlist, seen_words), recipe, metrics, folder
+        )
+
+    def _begin(
+        self, model: TextModel, recipe: Recipe, metrics: Mapping[str, Any] | None, folder: Path | None = None
+    ) -> None:
         self.recipe = recipe
         self.metrics: dict[str, Any] = dict(metrics or {})
         self.folder = folder  # with which it can be pickled
         self.parts: tuple[Translator, ...] = ()  # of an ensemble
-        self._assemble(
-            TextModel(
-                model.to(device).eval(),
-                source_tokenizer,
-                target_tokenizer,
-                device,
-                name or recipe.model.kind,
-                None if shortlist is None else shortlist.to(device),
-            )
-        )
+        self._assemble(model)
 
     def _assemble(self, model: TextModel) -> None:
-        results = Results(model)
         self._model = model
         self._engines = Engines(model)
-        self._lines = Lines(model, self._engines, results)
-        self._looker = Looker(model, self._engines, results)
-        self._results = results
+        self._results = Results(model)
+        self._lines = Lines(model, self._engines, self._results)
 
     @classmethod
     def load(
@@ -92,30 +96,17 @@ class Translator:
         `model` is needed if the folder holds the weights of a class of your own: the model, or a function that
         builds it for the sizes of the source and target vocabularies.
         """
-        device = usable_device(device)
         read = read_folder(folder)
-        if model is not None and not isinstance(model, Model):
-            model = model(read.source_tokenizer.size, read.target_tokenizer.size)
-        return cls(
-            read.model(model),
-            read.recipe,
-            read.source_tokenizer,
-            read.target_tokenizer,
-            metrics=read.metrics,
-            device=device,
-            name=read.path.resolve().name,
-            shortlist=read_shortlist(read.path, read.source_tokenizer, read.target_tokenizer),
-            folder=read.path if model is None else None,
-        )
+        loaded = cls.__new__(cls)
+        loaded._begin(read.text_model(device, model), read.recipe, read.metrics, read.path if model is None else None)
+        return loaded
 
     @classmethod
     def ensemble(cls, translators: Sequence[Translator]) -> Translator:
         """An ensemble of models with the same vocabularies, with the search settings of the first."""
         first, joint = translators[0], join_models([translator._model for translator in translators])
-        tokenizers = joint.source_tokenizer, joint.target_tokenizer
-        joined = cls(
-            joint.model, first.recipe, *tokenizers, metrics=first.metrics, device=joint.device, name=joint.name
-        )
+        joined = cls.__new__(cls)
+        joined._begin(joint, first.recipe, first.metrics)
         joined.parts = tuple(translators)
         return joined
 
@@ -236,6 +227,8 @@ class Translator:
 
         Its score equals that of a search with the settings `search` for the same text.
         """
+        from regard.inference.scoring import force_pair
+
         self._engines.after_fork()
         extras = Extras(attention, candidates, intervention)
         forced = force_pair(self._model, Pair(source, target), self.search_settings(search), extras)
@@ -251,12 +244,16 @@ class Translator:
         self, source: str | list[str] | tuple[str, ...], target: str | list[str] | tuple[str, ...]
     ) -> PairScore | list[PairScore]:
         """Log-probability, tokens and perplexity of a given translation, or of each of several."""
+        from regard.inference.scoring import matched_pairs
+
         pairs = matched_pairs(source, target)
         scores = list(self.score_pairs(pairs))
         return scores[0] if isinstance(source, str) else scores
 
     def score_pairs(self, pairs: Iterable[Pair], *, batch_tokens: int | None = None) -> Iterator[PairScore]:
         """Score pairs lazily, in order; an overlong side is truncated with a warning."""
+        from regard.inference.scoring import score_pairs
+
         self._engines.after_fork()
         settings = self.recipe.search
         return score_pairs(self._model, pairs, batch_tokens or settings.batch_tokens, settings.max_source)
@@ -275,13 +272,16 @@ class Translator:
         links: str = "argmax",
         backward: Translator | None = None,
         perplexity: bool = True,
-        on_progress: Progress = no_progress,
+        on_progress: Progress | None = None,
     ) -> Report:
         """Translate a test set and score it, with the options and the report of `regard evaluate`.
 
         `source` and `reference` are lists of sentences or names of files; several references are a list of lists.
         Instead, one TSV file, or "toy:phrases:en-fr:500": 500 sentences of a `split` (test), with gold links.
         """
+        from regard.evaluation.report import evaluate, no_progress
+        from regard.evaluation.test_set import given_test_set
+
         test = given_test_set(source, reference, gold_alignments, split)
         return evaluate(
             self,
@@ -295,7 +295,7 @@ class Translator:
             backward=backward,
             likelihood=perplexity,
             training=None if self.folder is None else load_fingerprint(self.folder),
-            on_progress=on_progress,
+            on_progress=on_progress or no_progress,
         )
 
     # --- looking --------------------------------------------------------------------------------------------------
@@ -311,15 +311,17 @@ class Translator:
         beam: int | None = None,
         candidates: int = 5,
         tree: bool = False,
-        parts: Collection[Part] = PARTS,
+        parts: Collection[Part] | None = None,
     ) -> Look:
         """The look record of translating a line, or of forced decoding of its `reference`.
 
         `prefix` is a target prefix, as text or as piece ids. `tree` also records the hypotheses that the beam search
         kept and pruned. `parts` of a long sentence's record can be left out: the maps of all heads of a kind of
-        attention, and the arithmetic of the steps.
+        attention, and the arithmetic of the steps; by default it has all.
         """
-        return self._looker.look(
+        from regard.inference.looking import Looker
+
+        return Looker(self._model, self._engines, self._results).look(
             text,
             self.search_settings(search, beam=beam),
             reference=reference,
@@ -338,6 +340,10 @@ class Translator:
         """The recipe's search settings with overrides; an `n_best` above the beam widens the beam."""
         return chosen_settings(self.recipe.search, search, beam=beam, n_best=n_best)
 
+    def prepare(self) -> None:
+        """Open the engine of the search settings now, which the first translation does otherwise."""
+        self._engines.prepare(self.recipe.search)
+
     def change_search(self, overrides: Sequence[str]) -> None:
         """Override the search settings permanently, such as "search.int8=true"; unsupported ones raise."""
         settings = overridden_settings(self.recipe, overrides)
@@ -348,7 +354,8 @@ class Translator:
 
     @property
     def model(self) -> Model:
-        """The model, in evaluation mode."""
+        """The model, in evaluation mode; its weights may be changed before the first translation."""
+        self._model.compiled.forget()
         return self._model.model
 
     @property
@@ -364,7 +371,9 @@ class Translator:
     @property
     def device(self) -> torch.device:
         """The device of the model."""
-        return self._model.device
+        import torch
+
+        return torch.device(self._model.device)
 
     @property
     def name(self) -> str:
@@ -378,4 +387,4 @@ class Translator:
 
     @shortlist.setter
     def shortlist(self, shortlist: Shortlist | None) -> None:
-        self._assemble(replace(self._model, shortlist=shortlist))
+        self._assemble(replace(self._model, shortlist=shortlist, compiled=Compiled()))

@@ -5,7 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from regard import __version__
-from regard.decoding.engines.ctranslate2_spec import MAX_POSITIONS, import_ctranslate2, transformer_spec
+from regard.decoding.engines.ctranslate2_file import MAX_POSITIONS, import_ctranslate2
+from regard.decoding.engines.ctranslate2_spec import transformer_spec
 from regard.interop.outgoing import read_transformer
 from regard.storage.files import new_folder, write_bytes
 from regard.storage.folder import CARD

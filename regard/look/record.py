@@ -6,6 +6,7 @@ Letters: T target pieces, S source pieces, both with </s>; L layers, H heads.
 
 from __future__ import annotations
 
+import math
 from typing import Any, Literal
 
 import numpy as np
@@ -17,6 +18,11 @@ from regard.nn.attention.intervention import Intervention, Kind
 
 FORMAT: Literal["regard-look/2"] = "regard-look/2"
 
+TINY = 1e-30  # floor of a probability whose logarithm is taken
+POOR_PROBABILITY, POOR_SHARE = 0.5, 0.25  # of a doubtful translation: mean probability, share of unfamiliar words
+COMPUTED = ("measures", "mean_probability", "doubtful")
+
+Unfamiliar = Literal["bytes", "unknown", "unseen"]
 Row = list[float]
 Matrix = list[Row]
 
@@ -40,6 +46,8 @@ class Unit(_Part):
 
     text: str
     word: int  # the white-space word
+    probability: float | None = None  # target: the geometric mean over its pieces
+    unfamiliar: Unfamiliar | None = None  # source: spelt in bytes, <unk>, not in training
 
 
 class Side(_Part):
@@ -76,6 +84,7 @@ class About(_Part):
 
     name: str
     kind: str
+    score: str | None = None  # the score function by its name in the settings, such as additive; None: several or none
     window: Literal["local-m", "local-p"] | None = None
     attention: dict[Kind, HeadCount] = {}
 
@@ -184,6 +193,24 @@ class Look(_Part):
 
     @computed_field  # type: ignore[prop-decorator]
     @property
+    def mean_probability(self) -> float | None:
+        """The geometric mean of the target units' probabilities: the mean probability per word."""
+        known = [unit.probability for unit in self.target.units if unit.probability is not None]
+        if not known:
+            return None
+        return float(f"{math.exp(sum(map(math.log, (max(each, TINY) for each in known))) / len(known)):.6g}")
+
+    @computed_field  # type: ignore[prop-decorator]
+    @property
+    def doubtful(self) -> bool:
+        """Whether the translation is improbable and much of the source is unfamiliar: expect nonsense."""
+        words = [unit for unit in self.source.units if any(map(str.isalnum, unit.text)) or unit.unfamiliar]
+        unfamiliar = sum(unit.unfamiliar is not None for unit in words)
+        improbable = self.mean_probability is not None and self.mean_probability < POOR_PROBABILITY
+        return improbable and unfamiliar >= max(1, POOR_SHARE * len(words))
+
+    @computed_field  # type: ignore[prop-decorator]
+    @property
     def measures(self) -> dict[str, Measures]:
         """Entropy and coverage of every map: "alignment", "cross/LAYER/HEAD", the means "cross/LAYER" and "cross"."""
         if self.image is not None:
@@ -231,7 +258,7 @@ class Look(_Part):
     def from_dict(cls, values: dict[str, Any]) -> Look:
         """The look that `to_dict` wrote."""
         try:
-            return cls.model_validate({name: value for name, value in values.items() if name != "measures"})
+            return cls.model_validate({name: value for name, value in values.items() if name not in COMPUTED})
         except ValidationError as error:
             first = error.errors(include_url=False, include_input=False)[0]
             where = ".".join(str(part) for part in first["loc"])

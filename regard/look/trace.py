@@ -5,20 +5,25 @@ Only the model contract is used, so it works for every architecture, ensembles a
 
 from __future__ import annotations
 
+import math
 from bisect import bisect_right
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
-from regard.config.vocabulary import BOS
+from regard.config.vocabulary import BOS, UNK
+from regard.data.text.overlap import Fingerprint
+from regard.data.text.pieces import BYTE_PIECES
+from regard.data.text.seen_words import unseen
 from regard.data.text.tokenizer import Token, Tokenizer
 from regard.data.text.words import Span, unit_spans
 from regard.decoding.text_model import TextModel
 from regard.decoding.tree import BeamTree
 from regard.look.record import (
+    TINY,
     About,
     AttentionStep,
     Beam,
@@ -30,17 +35,28 @@ from regard.look.record import (
     LookStep,
     Piece,
     Side,
+    Unfamiliar,
     Unit,
 )
 from regard.models import MODELS
 from regard.models.contract import Model, Step, join_steps
 from regard.nn.attention.intervention import Intervention, Kind
 from regard.nn.attention.memory import Memory
+from regard.nn.attention.multihead import MultiHead
+from regard.nn.attention.scores import Additive, Cosine, Dot, General, Location, ScaledDot, Score
 from regard.nn.attention.trace import Attention, Trace
 
 MOST_DIMENSIONS, FEWEST_DIMENSIONS = 8, 2  # of a vector that are shown
 MOST_VALUES = 200_000  # numbers of weighted values in one record; many heads show fewer dimensions each
 MOST_SUMMARY = 64
+SCORE_NAMES: dict[type[nn.Module], str] = {
+    Dot: "dot",
+    ScaledDot: "scaled_dot",
+    General: "general",
+    Additive: "additive",
+    Location: "location",
+    Cosine: "cosine",
+}
 
 Part = Kind | Literal["steps"]
 """A part of a record that may be left out: the maps of all heads of a kind, or the arithmetic of the steps."""
@@ -132,7 +148,9 @@ def look_at(
         model=text_model.model,
         tokenizer=text_model.target_tokenizer,
         name=text_model.name,
-        source=side(translation.source, translation.source_tokens, text_model.source_tokenizer),
+        source=source_side(
+            translation.source, translation.source_tokens, text_model.source_tokenizer, text_model.seen_words
+        ),
         candidates=candidates,
         parts=parts,
     )
@@ -169,7 +187,7 @@ def record(
     return Look(
         model=_about(name, model, walk.attention, traces),
         source=source,
-        target=side(said.text, said.tokens, tokenizer),
+        target=target_side(said.text, said.tokens, tokenizer, [step.probability for step in steps]),
         score=rounded(said.score),
         log_probability=rounded(said.log_probability),
         finished=said.finished,
@@ -202,6 +220,34 @@ def side(text: str, tokens: Sequence[Token], tokenizer: Tokenizer) -> Side:
         for token in tokens
     ]
     return Side(text=text, words=text.split(), units=units, pieces=pieces)
+
+
+def source_side(text: str, tokens: Sequence[Token], tokenizer: Tokenizer, seen: Fingerprint | None) -> Side:
+    """The source, with its unfamiliar units."""
+    found = side(text, tokens, tokenizer)
+    new = [False] * len(found.units) if seen is None else unseen([unit.text for unit in found.units], seen)
+    marks: list[Unfamiliar | None] = ["unseen" if each else None for each in new]
+    for piece in found.pieces:
+        if piece.unit is not None and piece.id == UNK:
+            marks[piece.unit] = "unknown"
+        elif piece.unit is not None and piece.text in BYTE_PIECES:
+            marks[piece.unit] = "bytes"
+    units = [unit.model_copy(update={"unfamiliar": mark}) for unit, mark in zip(found.units, marks, strict=True)]
+    return found.model_copy(update={"units": units})
+
+
+def target_side(text: str, tokens: Sequence[Token], tokenizer: Tokenizer, probabilities: Sequence[float]) -> Side:
+    """The target, with the probability of each unit."""
+    found = side(text, tokens, tokenizer)
+    logarithms: list[list[float]] = [[] for _ in found.units]
+    for piece, probability in zip(found.pieces, probabilities, strict=True):
+        if piece.unit is not None:
+            logarithms[piece.unit].append(math.log(max(probability, TINY)))
+    units = [
+        unit.model_copy(update={"probability": rounded(math.exp(sum(each) / len(each))) if each else None})
+        for unit, each in zip(found.units, logarithms, strict=True)
+    ]
+    return found.model_copy(update={"units": units})
 
 
 def _unit_of(token: Token, spans: Sequence[tuple[int, Span]]) -> int | None:
@@ -268,9 +314,20 @@ def _about(name: str, model: Model, attention: Attention, traces: Sequence[Trace
     return About(
         name=name,
         kind=next((known for known, model_class in MODELS.items() if model_class is kind), kind.__name__),
+        score=score_name(model),
         window=("local-p" if predictive else "local-m") if local else None,
         attention=sizes,
     )
+
+
+def score_name(model: Model) -> str | None:
+    """The score function of all attention modules; None if there are several, none, or one of the user's own."""
+    names = {
+        "scaled_dot" if isinstance(module, MultiHead) else SCORE_NAMES.get(type(module))
+        for module in model.modules()
+        if isinstance(module, Score | MultiHead)
+    }
+    return names.pop() if len(names) == 1 else None
 
 
 def _beam(tree: BeamTree, target: Sequence[int], tokenizer: Tokenizer) -> Beam:

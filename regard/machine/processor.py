@@ -22,7 +22,6 @@ import sys
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from importlib import metadata
 from pathlib import Path
 from typing import Any
 
@@ -119,6 +118,8 @@ def settings_text(limits: Mapping[str, str]) -> str:
 
 def version(package: str) -> str | None:
     """The version of an installed package, without importing it."""
+    from importlib import metadata  # slow
+
     try:
         return metadata.version(package)
     except metadata.PackageNotFoundError:
@@ -284,9 +285,15 @@ def _tables(record: str) -> dict[str, dict[str, Any]]:
     return {key: value for key, value in table.items() if isinstance(value, dict)}
 
 
-def _cache_file() -> Path | None:
+def cache_folder() -> Path | None:
+    """Regard's folder in the user's cache; None without a home."""
     home = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
-    return Path(home) / "regard" / "processor.json" if os.path.isabs(home) else None
+    return Path(home) / "regard" if os.path.isabs(home) else None
+
+
+def _cache_file() -> Path | None:
+    folder = cache_folder()
+    return None if folder is None else folder / "processor.json"
 
 
 def _read_cache() -> str:

@@ -45,6 +45,8 @@ def try_int8() -> None:
 
 def try_ctranslate2() -> None:
     """A translation with a one-layer Transformer, in float32 and int8."""
+    if "torch" not in sys.modules:
+        sys.modules["torch"] = None  # type: ignore[assignment]  # ctranslate2.specs imports it where it can: seconds
     import ctranslate2
 
     with tempfile.TemporaryDirectory(prefix="regard-") as folder:

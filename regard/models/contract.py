@@ -197,7 +197,7 @@ class Model(Predictor):
         if weights is None:
             raise NoAttention(
                 f"{type(self).__name__} has no attention and so no alignment: "
-                "train a model with attention (see `regard models`)."
+                "train a model with attention (see `regard architectures`)."
             )
         return weights[:, -1, 0]
 

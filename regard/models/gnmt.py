@@ -23,7 +23,7 @@ whole target at once.
 Departures from the paper:
 
 * No refinement by reinforcement learning (section 5): training maximises likelihood only (eq. 7). The published scores
-  in `regard models` are of likelihood training too: one model with 32k wordpieces, Tables 4 and 5.
+  in `regard architectures` are of likelihood training too: one model with 32k wordpieces, Tables 4 and 5.
 * The output layer has a bias, and tied embeddings are an option. The recipes train with Adam throughout; the paper
   switches from Adam to SGD.
 * Initialisation differs; dropout between layers and before the output is a setting.

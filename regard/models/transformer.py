@@ -226,8 +226,8 @@ class Transformer(Model):
         weights = None if attention is None else attention.get("cross")
         if weights is None:
             return super().alignment(attention)
-        layer = max(0, weights.size(1) - 2) if self.alignment_layer is None else self.alignment_layer
-        return weights[:, layer].mean(1) if self.alignment_head is None else weights[:, layer, self.alignment_head]
+        layer = max(0, weights.size(1) - 2) if self.alignment_layer is None else self.alignment_layer - 1
+        return weights[:, layer].mean(1) if self.alignment_head is None else weights[:, layer, self.alignment_head - 1]
 
     # --- words and positions ------------------------------------------------------------------------------------------
 

@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from babel import Locale
+
+from regard.config.languages import languages_in_name
+from regard.config.settings import Recipe
 
 UNKNOWN = "und"
 """The code of an unknown language (BCP 47: undetermined)."""
 
 _CODE = "[a-z]{2,3}"
 _PAIR = re.compile(f"({_CODE})-({_CODE})")
-_FILE = re.compile(rf"\.({_CODE})(?:\.gz)?$")
-_EMBEDDED = re.compile(rf"^embedded corpus \S+ ({_CODE})-({_CODE}),")
 
 
 @dataclass(frozen=True)
@@ -42,19 +41,7 @@ def parse_pair(text: str) -> Languages | None:
     return None if found is None else Languages(found[1], found[2])
 
 
-def languages_of(metrics: Mapping[str, Any], folder_name: str) -> Languages:
-    """The language pair of a model, from the names of its training files or of its folder.
-
-    `corpus.de, corpus.en`, an embedded corpus, or a folder with `de-en` as a word of its name.
-    """
-    text = str(metrics.get("data", {}).get("train", {}).get("text", ""))
-    if found := _EMBEDDED.match(text):
-        return Languages(found[1], found[2])
-    files = [_FILE.search(name) for name in text.split(", ")]
-    if len(files) == 2 and files[0] and files[1] and files[0][1] != files[1][1]:
-        return Languages(files[0][1], files[1][1])
-    # two letters each: nearly every three-letter word is a language code, as in "my-run"
-    for found in re.finditer(r"(?<![a-z])([a-z]{2})-([a-z]{2})(?![a-z])", folder_name):
-        if name_of(found[1]) != found[1] and name_of(found[2]) != found[2]:
-            return Languages(found[1], found[2])
-    return Languages(UNKNOWN, UNKNOWN)
+def languages_of(recipe: Recipe, name: str) -> Languages:
+    """The language pair of a model: `text.languages` of its recipe, or a name such as `my-de-en`."""
+    pair = recipe.text.languages or languages_in_name(name)
+    return Languages(UNKNOWN, UNKNOWN) if pair is None else Languages(*pair)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from regard.errors import ConfigError
+from regard.inference.box import expanded, model_folder
 from regard.inference.captioner import Captioner
 from regard.inference.classifier import Classifier
 from regard.inference.load import load
@@ -80,7 +81,7 @@ class ServedModels:
 def load_models(
     arguments: Sequence[str], languages: str | None = None, device: str = "cpu", overrides: Sequence[str] = ()
 ) -> ServedModels:
-    """The models of `FOLDER` or `NAME=FOLDER` arguments.
+    """The models of `FOLDER` or `NAME=FOLDER` arguments; a folder may be an installed model, or a pattern of them.
 
     The language pair comes from `languages` ("de-en", for all), a NAME of that form, or the folder.
     `overrides` ("search.engine=ctranslate2") override the search settings of translators; unsupported models raise.
@@ -88,7 +89,7 @@ def load_models(
     given = None
     if languages is not None and (given := parse_pair(languages)) is None:
         raise ConfigError(f"--languages {languages}: write it as source-target codes, such as de-en.")
-    loaded = [_load(argument, given, device, overrides) for argument in arguments]
+    loaded = [_load(argument, given, device, overrides) for each in arguments for argument in expanded(each)]
     return ServedModels(
         [model for model in loaded if isinstance(model, ServedModel)],
         [model for model in loaded if isinstance(model, ServedImageModel)],
@@ -103,8 +104,9 @@ def _load(
         name, folder = "", argument
     if equals and not name and folder != argument:
         raise ConfigError(f"{argument}: the name before = is empty: write NAME=FOLDER.")
-    path = Path(folder)
-    own_name = name or path.resolve().name
+    path = model_folder(folder)
+    boxed = path != Path(folder)
+    own_name = name or (folder if boxed else path.resolve().name)
     loaded = load(path, device)
     if isinstance(loaded, Captioner):
         return ServedCaptioner(own_name, loaded)
@@ -113,5 +115,5 @@ def _load(
     translator = loaded
     if overrides:
         translator.change_search(overrides)
-    languages = given or parse_pair(name) or languages_of(translator.metrics, path.resolve().name)
+    languages = given or parse_pair(name) or languages_of(translator.recipe, own_name)
     return ServedModel(own_name, translator, languages, validation_samples(path))

@@ -14,7 +14,6 @@ from pydantic import BaseModel, ConfigDict, Field
 from regard.config.models import MODEL_SETTINGS
 from regard.errors import RegardError
 from regard.inference.streaming import StreamedPiece
-from regard.look.trace import PARTS
 from regard.nn.attention.intervention import Edit, Intervention
 from regard.serve.errors import ApiError
 from regard.serve.examples import examples_of
@@ -284,7 +283,7 @@ def _looker(model: ServedModel, asked: LookRequest) -> Callable[[], bytes]:
                 beam=asked.beam,
                 candidates=asked.candidates,
                 tree=asked.tree,
-                parts=PARTS if asked.parts is None else asked.parts,
+                parts=asked.parts,
             ).to_dict()
         except RegardError as error:
             raise ApiError(422, str(error)) from None

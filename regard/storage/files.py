@@ -22,17 +22,18 @@ BLOCK = 1 << 20  # bytes hashed at once
 
 
 @contextmanager
-def writing(path: Path) -> Iterator[BinaryIO]:
+def writing(path: Path, tag: str = "") -> Iterator[BinaryIO]:
     """Open a file for an atomic write: a temporary file, fsync, rename.
 
-    A symbolic link is kept and its target replaced. A device or a pipe is written directly.
+    A symbolic link is kept and its target replaced. A device or a pipe is written directly. `tag` makes the temporary
+    name unique where several processes may write the same file.
     """
     if path.exists() and not path.is_file():  # a folder is an error
         with naming(path), open(path, "wb") as out:
             yield out
         return
     asked, path = path, Path(os.path.realpath(path))
-    temporary = path.with_name(f".{path.name}.part")
+    temporary = path.with_name(f".{path.name}{tag}.part")
     with naming(asked):
         try:
             temporary.unlink(missing_ok=True)
@@ -96,6 +97,13 @@ def write_tensors(path: Path, tensors: Mapping[str, Tensor], about: Mapping[str,
 
     plain = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
     write_bytes(path, safetensors.torch.save(plain, {"format": "pt", **(about or {})}))
+
+
+def write_arrays(path: Path, arrays: Mapping[str, Any], about: Mapping[str, str] | None = None) -> None:
+    """Write numpy arrays as a safetensors file with its metadata."""
+    import safetensors.numpy
+
+    write_bytes(path, safetensors.numpy.save(dict(arrays), dict(about or {})))
 
 
 @contextmanager

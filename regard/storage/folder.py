@@ -7,7 +7,9 @@
     README.md             a model card
     shortlist.safetensors likely target pieces by source piece, if `regard shortlist` was run
     training.fingerprint.npy  hashes of the training sentences, for the overlap warning
+    training.words.npy    hashes of the training words, to mark words that training never saw
     log.jsonl, training/  the log, and the state for `regard train --resume`; both may be deleted
+    compiled/             copies of the model for other engines; may be deleted
     watch.jsonl           looks at watched sentences during training, for `regard look --over-time`
 
 `config.json` is written last and removed first: a folder without it is not a model.
@@ -21,9 +23,7 @@ import shutil
 from collections.abc import Mapping
 from pathlib import Path
 from types import NoneType
-from typing import Any
-
-from torch import Tensor
+from typing import TYPE_CHECKING, Any
 
 from regard import __version__
 from regard.config.models import MODEL_SETTINGS
@@ -32,6 +32,9 @@ from regard.config.settings import AnyRecipe, Recipe
 from regard.errors import ConfigError, ModelFolderError
 from regard.storage.files import sync_folder, write_bytes, write_json, write_tensors
 from regard.storage.reading import CONFIG_BYTES, METRICS_BYTES, RESTORE, exists, read_json
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 FORMAT = 1
 LARGEST_SIZE = 1 << 24  # maximum of any model size
@@ -44,8 +47,10 @@ JOINT = "tokenizer.json"
 SOURCE = "source.tokenizer.json"
 TARGET = "target.tokenizer.json"
 SHORTLIST = "shortlist.safetensors"
+COMPILED = "compiled"
 FINGERPRINT_FILE = "training.fingerprint.npy"
-MODEL_FILES = (CONFIG, WEIGHTS, METRICS, CARD, JOINT, SOURCE, TARGET, SHORTLIST, FINGERPRINT_FILE)
+WORDS_FILE = "training.words.npy"
+MODEL_FILES = (CONFIG, WEIGHTS, METRICS, CARD, JOINT, SOURCE, TARGET, SHORTLIST, FINGERPRINT_FILE, WORDS_FILE)
 
 # those of metrics.json that commands and pages rely on; all may be missing
 METRIC_TYPES: dict[str, type | tuple[type, ...]] = {
@@ -116,6 +121,7 @@ def remove_model(path: Path) -> None:
         (path / name).unlink(missing_ok=True)
         if name == CONFIG:
             sync_folder(path)
+    shutil.rmtree(path / COMPILED, ignore_errors=True)
 
 
 def remove_all(path: Path) -> None:

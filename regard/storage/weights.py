@@ -4,45 +4,35 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
-import safetensors
 import torch
 from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
 from regard.errors import ModelFolderError
-from regard.storage.reading import HEADER_BYTES, RESTORE, open_regular, short
+from regard.storage.arrays import INT8_SCALE, Shape, opened_tensors, own_names, read_shapes, tensor_shape
+from regard.storage.compact import expand
+from regard.storage.reading import RESTORE, short
 
 AnyModule = TypeVar("AnyModule", bound=nn.Module)
 
-FLOATS = ("F64", "F32", "F16", "BF16")
-INTEGERS = ("I64", "I32", "I16", "I8", "U8", "BOOL")
-Shape = tuple[int, ...]
-
-
-def read_shapes(path: Path) -> dict[str, Shape]:
-    """The shapes of a file's tensors by name, from the header only."""
-    with _opened(path) as file:
-        return {name: _shape(path, name, file) for name in file.keys()}  # noqa: SIM118 (not a dict)
-
 
 def read_tensors(path: Path, names: Iterable[str] | None = None) -> dict[str, Tensor]:
-    """The tensors of a file, or those in `names`."""
-    with _opened(path) as file:
-        wanted = list(file.keys() if names is None else names)
+    """The tensors of a file, or those in `names`; compact ones are expanded to float32."""
+    with opened_tensors(path, "pt") as file:
+        stored = set(file.keys())
+        wanted = own_names(file) if names is None else list(names)
+        tensors: dict[str, Tensor] = {}
         for name in wanted:
-            _shape(path, name, file)
-        return {name: file.get_tensor(name) for name in wanted}
-
-
-def read_about(path: Path) -> dict[str, str]:
-    """The metadata of a file."""
-    with _opened(path) as file:
-        return dict(file.metadata() or {})
+            tensor_shape(path, name, file)
+            tensors[name] = file.get_tensor(name)
+            if (scale := name + INT8_SCALE) in stored:
+                tensor_shape(path, scale, file)
+                tensors[name] = expand(name, tensors[name], file.get_tensor(scale), path)
+        return tensors
 
 
 def build_checked(build: Callable[[], AnyModule], path: Path) -> AnyModule:
@@ -140,29 +130,3 @@ def _memory() -> int:
     if "SC_PHYS_PAGES" not in getattr(os, "sysconf_names", {}):
         return 1 << 46
     return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-
-
-@contextmanager
-def _opened(path: Path) -> Iterator[Any]:
-    """Open a safetensors file; its header size is checked before parsing, and its errors become ModelFolderError."""
-    with open_regular(path) as plain:
-        size = int.from_bytes(plain.read(8), "little")
-    if size > HEADER_BYTES:
-        raise _damaged(path, f"a header of {size:,} bytes")
-    try:
-        with safetensors.safe_open(path, framework="pt") as file:
-            yield file
-    except (safetensors.SafetensorError, OSError, ValueError, RuntimeError, AttributeError) as error:
-        raise _damaged(path, short(error)) from None
-
-
-def _shape(path: Path, name: str, file: Any) -> Shape:
-    """The shape of a tensor; raises for an unsupported type."""
-    part = file.get_slice(name)
-    if part.get_dtype() not in (*FLOATS, *INTEGERS):
-        raise ModelFolderError(f"{path}: the tensor {name} has the type {part.get_dtype()}: {RESTORE}.")
-    return tuple(part.get_shape())
-
-
-def _damaged(path: Path, reason: str) -> ModelFolderError:
-    return ModelFolderError(f"{path}: is damaged or cut short ({reason}): {RESTORE}.")

@@ -5,7 +5,7 @@ source.tokenizer.json, target.tokenizer.json, or tokenizer.json
 train/, valid/      token ids, memory-mapped
 guide.npy           for each target token of train/ its aligned source position, for guided attention
 valid.jsonl         the validation sentences, for BLEU
-training.fingerprint.npy
+training.fingerprint.npy, training.words.npy
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ from regard.data.text.sources import (
     read_valid,
     save_pairs,
     train_tokenizers,
-    training_fingerprint,
+    training_fingerprints,
 )
 from regard.data.text.tokenizer import Tokenizer
 from regard.errors import ModelFolderError
 from regard.models.contract import NOWHERE
 from regard.storage.files import write_bytes
-from regard.storage.folder import JOINT, SOURCE, TARGET
+from regard.storage.folder import JOINT, SOURCE, TARGET, WORDS_FILE
 from regard.storage.run import read_run, write_run
 from regard.training.progress import Reporter
 
@@ -54,6 +54,7 @@ class Prepared:
     valid: EncodedCorpus | None
     valid_pairs: list[Pair]
     hashes: Fingerprint | None
+    words: Fingerprint | None
     data: dict[str, Any]  # description of the text, for the model card
     guide: Ids | None = None  # see BatchPlan
 
@@ -69,7 +70,7 @@ def prepare(
     """Check all text, train the subword tokenizer unless it is given, and only then write into the folder."""
     reporter.say(f"reading {text.description}")
     reporter.working("reading")
-    hashes = training_fingerprint(text)
+    hashes, words = training_fingerprints(text)
     valid_pairs = [] if valid_text is None else read_valid(valid_text)
     if (warning := overlap_warning(valid_pairs, hashes)) is not None:
         reporter.say(f"warning: {warning}")
@@ -95,7 +96,7 @@ def prepare(
             f"warning: {len(train):,} pairs are very few: the model will overfit; use tens of thousands or more."
         )
     guide = _make_guide(train, tokenizers, folder / GUIDE, reporter) if recipe.training.guided_attention else None
-    return Prepared(recipe, tokenizers, train, valid, valid_pairs, hashes, data, guide)
+    return Prepared(recipe, tokenizers, train, valid, valid_pairs, hashes, words, data, guide)
 
 
 def _make_guide(train: EncodedCorpus, tokenizers: Tokenizers, path: Path, reporter: Reporter) -> Ids:
@@ -142,6 +143,8 @@ def save_prepared(prepared: Prepared, folder: Path) -> None:
     save_pairs(folder / "valid.jsonl", prepared.valid_pairs)
     if prepared.hashes is not None:
         save_fingerprint(folder, prepared.hashes)
+    if prepared.words is not None:
+        save_fingerprint(folder, prepared.words, WORDS_FILE)
     save_run(prepared, folder)
 
 
@@ -167,6 +170,7 @@ def load_prepared(folder: Path) -> Prepared:
         valid=EncodedCorpus.open(folder / "valid") if (folder / "valid").exists() else None,
         valid_pairs=load_pairs(folder / "valid.jsonl"),
         hashes=load_fingerprint(folder),
+        words=load_fingerprint(folder, WORDS_FILE),
         data=about["data"],
         guide=_load_guide(folder / GUIDE, len(train.target.ids)),
     )

@@ -21,13 +21,13 @@ from regard.models.contract import Predictor
 from regard.process import this_machine, usable_precision
 from regard.storage.files import check_files, checked_files, reason, sha256, sync_folder, write_checksums
 from regard.storage.folder import METRICS, holds_model, remove_all
+from regard.storage.lock import only_writer
 from regard.storage.reading import read_json
 from regard.storage.run import RUN
 from regard.training.budget import PLAN, Journal, ends, how_far, lengthen, updates_asked
 from regard.training.checkpoint import Checkpoints, TrainingState
 from regard.training.finish import choose_weights, farewell, training_metrics
 from regard.training.interrupt import Interrupts
-from regard.training.lock import only_training_in
 from regard.training.loop import Run, learn
 from regard.training.optimizer import build_optimizer
 from regard.training.progress import Log, Reporter, duration
@@ -57,7 +57,12 @@ class Session:
     ) -> Iterator[Session]:
         """A session that removes its files if it ends before the first checkpoint."""
         try:
-            with only_training_in(out), Interrupts() as interrupts, own_random_numbers(device), _tidy(out, interrupts):
+            with (
+                only_writer(out, "training", "--out"),
+                Interrupts() as interrupts,
+                own_random_numbers(device),
+                _tidy(out, interrupts),
+            ):
                 yield cls(out, device, reporter, interrupts, tensorboard)
         finally:
             reporter.close()

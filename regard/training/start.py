@@ -10,6 +10,7 @@ from shlex import quote
 from regard.config.recipes import TaskRecipe, load_recipe, load_recipe_as, with_overrides
 from regard.config.settings import AnyRecipe, Recipe
 from regard.errors import ConfigError, ModelFolderError
+from regard.inference.box import model_folder
 from regard.inference.folder import Folder, read_folder
 from regard.models.contract import Predictor
 from regard.storage.folder import holds_finished_model
@@ -29,7 +30,7 @@ def choose_recipe(
         if isinstance(recipe, AnyRecipe):
             return with_overrides(recipe, overrides), None
         return load_recipe(Path(recipe), overrides), None
-    folder = read_folder(Path(start_from))
+    folder = read_folder(model_folder(Path(start_from)))
     if recipe is None:
         return with_overrides(folder.recipe, overrides), folder
     if not isinstance(recipe, AnyRecipe):

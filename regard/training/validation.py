@@ -14,7 +14,7 @@ from regard.config.vocabulary import BOS, EOS
 from regard.data.text.batches import BatchPlan, source_batch
 from regard.data.text.corpus import EncodedCorpus, Pair
 from regard.data.text.sources import Tokenizers, spread
-from regard.decoding import search
+from regard.decoding.search import search
 from regard.errors import TrainingError
 from regard.evaluation.scores import corpus_scores, perplexity
 from regard.models.contract import Batch, Model

@@ -36,7 +36,7 @@ def check_sentences(translator: Translator, sentences: Sequence[Watched]) -> Non
     if any(look.alignment is None for look in looks):
         raise ConfigError(
             f"--watch-sentence: a {looks[0].model.kind} model has no attention to watch: leave the option out, or "
-            "train a model that has (see `regard models`)."
+            "train a model that has (see `regard architectures`)."
         )
 
 

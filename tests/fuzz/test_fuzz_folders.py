@@ -89,7 +89,7 @@ def test_metrics(folders: list[Path], seed: int) -> None:
     with Changed(folder / "metrics.json", mutate_json(document, chance)), watched("metrics"):
         model = regard.load(folder)
         if isinstance(model, regard.Translator):
-            languages_of(model.metrics, folder.name)
+            languages_of(model.recipe, folder.name)
             text = _text(*_translation(folder))
             assert not any(c < " " and c != "\n" for c in text), text
 

@@ -6,6 +6,7 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from interop_help import LINES, PAIRS, transformer_folder
@@ -96,9 +97,9 @@ def test_with_a_shortlist_too(translator: Translator, beam: int):
 
 def test_a_shortlist_becomes_a_vocabulary_map(translator: Translator):
     source, target = translator.source_tokenizer, translator.target_tokenizer
-    likely = torch.full((source.size, 2), EOS)
-    likely[5] = torch.tensor([8, 6])
-    made = vocabulary_map(Shortlist(torch.arange(5), likely, ""), source, target).splitlines()
+    likely = np.full((source.size, 2), EOS)
+    likely[5] = [8, 6]
+    made = vocabulary_map(Shortlist(np.arange(5), likely, ""), source, target).splitlines()
     assert made[0] == "\t" + " ".join(target.piece(number) for number in range(5))
     assert made[1 + 5] == f"{source.piece(5)}\t{target.piece(6)} {target.piece(8)}"
     assert made[1 + 6] == f"{source.piece(6)}\t</s>"

@@ -22,7 +22,6 @@ from regard.training import Interrupted, train
 from regard.training import loop as loop_module
 from regard.training import saving as saving_module
 from regard.training.checkpoint import Snapshot
-from regard.training.comparison import compare
 
 
 def picture_of(path: Path) -> tuple[int, int]:
@@ -280,7 +279,7 @@ def test_train_evaluate_look_and_resume(tmp_path: Path, capsys: pytest.CaptureFi
         (["train", "--resume", "x", "--train", "y"], "--resume knows"),
         (["train", "--resume", "x"], "holds no unfinished training"),
         (["evaluate", "x", "--data", "y"], "x: there is no such model folder"),
-        (["compare", "x", "--models", "bam,sam"], "there is no network 'sam'"),
+        (["compare", "bam", "sam", "--train", "a", "--out", "x"], "sam: there is no such recipe or model folder"),
         (["train", "bam", "--train", "a", "b", "--out", "x"], "give one folder or file of images"),
         (
             ["train", "bam", "--train", "a", "--valid", "none", "--out", "x"],
@@ -309,44 +308,3 @@ def test_every_recipe_of_a_classifier_trains(tmp_path: Path) -> None:
         changes = ["training.budget=none", "training.updates=1", "training.batch_images=8"]
         classifier = train(name, train=bright_or_dark(24), out=tmp_path / name, overrides=changes, progress=False)
         assert isinstance(classifier.network, Network)
-
-
-def test_a_comparison_is_a_queue_that_resumes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    data = folder_of_classes(tmp_path / "data")
-    asked: dict[str, Any] = {
-        "data": data,
-        "models": ["none", "bam"],
-        "seeds": 2,
-        "budget": "1h",
-        "overrides": ["training.updates=2", "training.batch_images=8", "model.channels=[8,8]"],
-        "progress": False,
-    }
-    real = loop_module.seed_of
-    calls: list[int] = []
-
-    def dies(seed: int, number: int) -> int:
-        calls.append(number)
-        if len(calls) == 6:  # in the middle of the third training
-            raise Interrupted("stopped", True)
-        return real(seed, number)
-
-    with monkeypatch.context() as patch:
-        patch.setattr(loop_module, "seed_of", dies)
-        with pytest.raises(Interrupted):
-            compare(tmp_path / "runs", **asked)
-    done = json.loads((tmp_path / "runs" / "results.json").read_text())["runs"]
-    assert sorted(done) == ["bam-1", "none-1"]
-    assert "| BAM | " in (tmp_path / "runs" / "comparison.md").read_text()
-    result = compare(tmp_path / "runs", **asked)
-    after = json.loads((tmp_path / "runs" / "results.json").read_text())["runs"]
-    assert sorted(after) == ["bam-1", "bam-2", "none-1", "none-2"]
-    assert after["bam-1"] == done["bam-1"]
-    plain, bam = result.entries
-    assert (plain.name, len(bam.accuracies)) == ("none", 2)
-    assert bam.parameters > plain.parameters
-    assert bam.multiply_adds > plain.multiply_adds
-    assert f"({bam.parameters / plain.parameters - 1:+.2%})" in result.text()
-    assert picture_of(tmp_path / "runs" / "comparison.png")[0] > 500
-    assert not list((tmp_path / "runs").glob("*/training"))
-    with pytest.raises(ModelFolderError, match="holds a comparison with budget '1h', not '2h'"):
-        compare(tmp_path / "runs", **{**asked, "budget": "2h"})

@@ -143,7 +143,7 @@ def test_the_maps_of_all_moments(whole: Path) -> None:
         np.testing.assert_allclose(drawn.weights, np.array(moment.alignment)[:-1, :-1])
     assert over_time_table(look, Choice()).plain.count("update") == 3
     with pytest.raises(ConfigError, match="only the alignment is kept"):
-        moment_maps(look, Choice(layer=0))
+        moment_maps(look, Choice(layer=1))
     with pytest.raises(DataError, match="nothing was kept"):
         moment_maps(look.model_copy(update={"over_time": []}), Choice())
     assert spread(10, 4) == [0, 3, 6, 9]

@@ -25,8 +25,8 @@ from regard.models.contract import Model, Output, State, Step
 from regard.nn.attention.intervention import Intervention
 from regard.nn.attention.memory import Memory
 from regard.storage import files
+from regard.storage.lock import lock_name, only_writer
 from regard.training import dry_run, loop, train
-from regard.training.lock import LOCK, only_training_in
 
 TRAIN, VALID = pairs(150), pairs(15, seed=1)
 SET = [
@@ -72,6 +72,7 @@ def test_the_command_line_of_the_manual(tmp_path: Path) -> None:
         "metrics.json",
         "README.md",
         "training.fingerprint.npy",
+        "training.words.npy",
         "log.jsonl",
         "training",
     }
@@ -455,11 +456,11 @@ def test_two_trainings_cannot_write_into_one_folder(
     f = write_corpus(tmp_path)
     out = tmp_path / "m"
     words = ["train", "bahdanau", "--train", f["corpus.tsv"], "--valid", f["corpus.tsv"], "--out", str(out)]
-    with only_training_in(out):
+    with only_writer(out, "training", "--out"):
         monkeypatch.setattr("tempfile.tempdir", str(tmp_path))  # the lock does not depend on it
         assert main([*words, *SET]) == 2
         assert "another training is writing there now" in capsys.readouterr().err
-        assert [path.name for path in out.iterdir()] == [LOCK]
+        assert [path.name for path in out.iterdir()] == [lock_name("training")]
     assert not out.exists()
     assert main([*words, *SET]) == 0
-    assert not (out / LOCK).exists()  # nothing is left behind
+    assert not (out / lock_name("training")).exists()  # nothing is left behind

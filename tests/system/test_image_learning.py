@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
+from regard.comparison import compare
 from regard.config.captioning import CaptionRecipe
 from regard.config.recipes import load_recipe_as
 from regard.inference.captioner import Captioner
 from regard.inference.captioner_evaluation import evaluate_captioner
 from regard.training import train
-from regard.training.comparison import compare
 
 pytestmark = pytest.mark.slow
 
@@ -32,7 +32,10 @@ def test_a_captioner_tells_the_truth_and_looks_at_what_it_names(tmp_path: Path) 
 
 
 def test_only_where_distant_places_meet_are_two_ears_seen_together(tmp_path: Path) -> None:
-    found = compare(tmp_path, models=["none", "self_attention"], seeds=1, budget="2m", threads=1, progress=False)
-    plain, attending = found.entries
-    assert plain.mean <= 0.78  # 75 % is the most that adding up what each place shows can reach
-    assert attending.mean >= plain.mean + 0.15
+    networks = ["two-ears:model.attention=none", "two-ears:model.attention=self_attention"]
+    found = compare(networks, train="toy:two-ears", out=tmp_path, budget="2m", threads=1, progress=False)
+    plain, attending = (entry.mean("accuracy") for entry in found.entries)
+    assert plain is not None
+    assert attending is not None
+    assert plain <= 0.78  # 75 % is the most that adding up what each place shows can reach
+    assert attending >= plain + 0.15

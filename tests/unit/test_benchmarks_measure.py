@@ -62,6 +62,18 @@ def test_both_batch_sizes_are_valid_recipes(batch) -> None:  # type: ignore[no-u
         assert settings.batch_tokens == batch.tokens
 
 
+@pytest.mark.parametrize("kind", list(regard_side.MODELS))
+def test_models_that_translate_are_trained_until_the_learning_rate_is_zero(kind: str) -> None:
+    read = check_recipe(tomllib.loads(regard_side.translation_recipe(kind, 5)), "benchmark")
+    assert read.model.model_dump(exclude={"dropout"}) == regards(kind).model.model_dump(exclude={"dropout"})
+    assert read.training.epochs == 5
+    assert read.training.schedule in ("cosine", "linear")
+
+
+def test_epochs_in_updates_of_a_peer() -> None:
+    assert TEXT.updates(2, 64) == round(2 * 29_000 / 64)
+
+
 def test_speeds_are_target_tokens_per_second() -> None:
     line = (
         "[2026-01-01 00:00:00,000 INFO] Step 20/1000000; acc: 1.0; ppl: 9.0; xent: 2.0; lr: 0.00100; sents:     640; "
@@ -149,7 +161,7 @@ def test_the_last_match_of_a_log_counts(tmp_path: Path) -> None:
 
 # --- the same weights on all sides --------------------------------------------------------------------------------
 
-TEXT = Text(Path("text"), "en", "de", 8000, 1.0, 1000, 15_000)
+TEXT = Text(Path("text"), "en", "de", 8000, 29_000, 1.0, 1000, 15_000)
 
 
 def test_marian_has_the_size_of_regards_transformer() -> None:

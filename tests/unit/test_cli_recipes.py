@@ -1,4 +1,4 @@
-"""`regard models` and `regard recipes`: complete, one line each, and helpful with a wrong name."""
+"""`regard architectures` and `regard recipes`: complete, one line each, and helpful with a wrong name."""
 
 import tomllib
 
@@ -13,7 +13,7 @@ def unwrapped(text: str) -> str:
 
 
 def test_models_lists_every_model_with_paper_and_score(capsys):
-    assert main(["models"]) == 0
+    assert main(["architectures"]) == 0
     out = capsys.readouterr().out
     names = [line.split()[0] for line in out.splitlines() if line[2] != " "]
     assert names == list(recipe.ARCHITECTURES)
@@ -22,7 +22,9 @@ def test_models_lists_every_model_with_paper_and_score(capsys):
         assert unwrapped(f"{settings.paper}: {settings.published}") in unwrapped(out)
 
 
-@pytest.mark.parametrize("arguments", [["models"], ["recipes"], *(["models", kind] for kind in recipe.ARCHITECTURES)])
+@pytest.mark.parametrize(
+    "arguments", [["architectures"], ["recipes"], *(["architectures", kind] for kind in recipe.ARCHITECTURES)]
+)
 def test_lists_fit_eighty_columns(capsys, arguments):
     assert main(arguments) == 0
     assert max(map(len, capsys.readouterr().out.splitlines())) <= 80
@@ -30,7 +32,7 @@ def test_lists_fit_eighty_columns(capsys, arguments):
 
 @pytest.mark.parametrize("name", recipe.ARCHITECTURES)
 def test_a_model_shows_every_setting_with_its_default(capsys, name):
-    assert main(["models", name]) == 0
+    assert main(["architectures", name]) == 0
     out = capsys.readouterr().out
     written = dict(line.removeprefix("model.").split("=", 1) for line in out.splitlines() if line.startswith("model."))
     shown = {key.strip(): value.strip() for key, value in written.items()}
@@ -85,7 +87,7 @@ def test_a_recipe_is_printed_as_it_stands(capsys, two_recipes):
 @pytest.mark.parametrize(
     ("command", "name", "message"),
     [
-        ("models", "badhanau", "there is no model 'badhanau': did you mean 'bahdanau'?"),
+        ("architectures", "badhanau", "there is no architecture 'badhanau': did you mean 'bahdanau'?"),
         ("recipes", "secnd", "there is no recipe 'secnd': did you mean 'second'?"),
     ],
 )

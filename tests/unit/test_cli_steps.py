@@ -1,6 +1,7 @@
 """`regard steps`: what it prints, what it reads, and how it refuses."""
 
 import json
+import math
 
 import pytest
 
@@ -26,6 +27,10 @@ keys k, and values v = k                                                  (4, 3)
               k1        k2        k3        k4
     q1  2.86e-20         1  2.86e-20  1.39e-11
 
+   scaled_dot, scores / √3, would give                                    (1, 4)
+              k1        k2        k3        k4
+    q1  5.21e-12         1  5.21e-12  5.39e-07
+
 3. weighted values: each value times its weight                        (1, 4, 3)
     v1         0  2.86e-20  2.86e-20
     v2         5         0         1
@@ -45,9 +50,30 @@ def run_json(capsys, *options):
     return json.loads(capsys.readouterr().out)
 
 
-def test_textbook_example_is_the_default(capsys):
-    assert main(["steps"]) == 0
+def test_the_textbook_example(capsys):
+    assert main(["steps", "--example", "textbook"]) == 0
     assert capsys.readouterr().out == TEXTBOOK
+
+
+def test_the_default_goes_on_to_the_next_word(capsys):
+    steps = run_json(capsys)
+    assert steps["weights"][0] == pytest.approx([0.123, 0.551, 0.123, 0.203], abs=6e-4)
+    assert sum(steps["probabilities"][0]) == pytest.approx(1)
+    assert "probabilities" not in run_json(capsys, "--keys", "1,1,1")
+    own = run_json(capsys, "--query", "1", "--keys", "2", "--wc", "0.5,0.5", "--wp", "1;2")
+    assert own["attentional"][0] == pytest.approx([math.tanh(1.5)])
+    assert len(own["probabilities"][0]) == 2
+
+
+def test_padding_a_window_and_several_heads(capsys):
+    assert run_json(capsys, "--mask", "1,1,0,0")["weights"][0][2:] == [0, 0]
+    local = run_json(capsys, "--centre", "2.5", "--window", "1", "--gaussian")
+    assert local["mask"] == [[False, True, True, False]]
+    assert sum(local["weights"][0]) == pytest.approx(math.exp(-0.5))
+    heads = run_json(capsys, "--self", "1,0;0,1;1,1", "--heads", "2", "--causal", "--wo", "1;1")
+    assert len(heads["heads"]) == 2
+    assert heads["heads"][0]["weights"][0] == [1, 0, 0]
+    assert [len(row) for row in heads["output"]] == [1, 1, 1]
 
 
 def test_own_vectors(capsys):
@@ -104,6 +130,13 @@ def test_weights_of_a_score(capsys):
         (["--wq", "1"], "--wq: it goes with --self"),
         (["--causal"], "--causal: it goes with --self"),
         (["--self", "1", "--keys", "1"], "--keys: with --self the rows are all three"),
+        (["--mask", "1,1"], "it must be (1, 4)"),
+        (["--gaussian"], "--gaussian: it goes with --centre and --window"),
+        (["--centre", "2"], "give both --centre and --window"),
+        (["--heads", "2"], "they cannot be split into 2 heads"),
+        (["--wo", "1"], "--wo: it goes with --heads"),
+        (["--wp", "1"], "--wp: it goes with --wc"),
+        (["--self", "1", "--wc", "1"], "--wc: it goes with a decoder's query"),
     ],
 )
 def test_bad_input_is_one_line_and_status_2(capsys, options, message):

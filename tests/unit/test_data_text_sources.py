@@ -6,7 +6,7 @@ import pytest
 
 from regard.data.text.corpus import Pair
 from regard.data.text.sources import load_pairs, open_text, overlap_warning, read_valid, save_pairs, spread
-from regard.data.text.sources import training_fingerprint as hashes_of
+from regard.data.text.sources import training_fingerprints as hashes_of
 from regard.errors import DataError
 
 
@@ -51,7 +51,7 @@ def test_blank_texts_are_refused() -> None:
 
 
 def test_validation_sentences_that_were_trained_on_are_counted() -> None:
-    known = hashes_of(open_text([("a b", "x"), ("c", "y")], "train"))
+    known, _ = hashes_of(open_text([("a b", "x"), ("c", "y")], "train"))
     warning = overlap_warning([Pair("a  b", "x"), Pair("d", "z")], known)
     assert warning is not None
     assert warning.startswith("1 of 2 validation sentences occur in the training text")

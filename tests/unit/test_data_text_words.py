@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from regard.config.settings import TextSettings
+from regard.data.text.seen_words import WordCollector, unseen
 from regard.data.text.tokenizer import Tokenizer
 from regard.data.text.words import split_word, unit_spans
 
@@ -71,3 +72,23 @@ def test_units_of_every_tokenizer(tokenizer: str) -> None:
     assert [line[start:end] for _, (start, end) in unit_spans(line, spans)] == (
         ["le", "chat", "noir."] if whole else ["le", "chat", "noir", "."]
     )
+
+
+def test_words_in_any_case_are_seen_and_phrases_without_spaces_are_not_judged() -> None:
+    collector = WordCollector()
+    assert list(collector.reading(["The cat, (sleeps).", "e.g. 학교에 다리"])) == [
+        "The cat, (sleeps).",
+        "e.g. 학교에 다리",
+    ]
+    units = ["the", "CAT", "sleeps", ".", "e.g.", "학교에", "dog", "학교", "42", "猫が寝る", "ภาษาไทย"]
+    assert [unit for unit, new in zip(units, unseen(units, collector.hashes), strict=True) if new] == ["dog", "학교"]
+
+
+def test_chunks_do_not_change_the_words(monkeypatch: pytest.MonkeyPatch) -> None:
+    lines = [f"word{number} and {number % 7}" for number in range(100)]
+    whole, parts = WordCollector(), WordCollector()
+    list(whole.reading(lines))
+    monkeypatch.setattr("regard.data.text.seen_words._CHUNK", 5)
+    list(parts.reading(lines))
+    assert whole.hashes.tolist() == parts.hashes.tolist()
+    assert len(whole.hashes) == 108

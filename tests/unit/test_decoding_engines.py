@@ -15,8 +15,7 @@ from regard.config.settings import SearchSettings
 from regard.data.text.tokenizer import Tokenizer
 from regard.decoding.engines import choice
 from regard.decoding.engines.engine import Engine, Extras, OnceMade, Sentence
-from regard.decoding.hypothesis import Hypothesis
-from regard.decoding.stream import StreamedToken
+from regard.decoding.hypothesis import Hypothesis, StreamedToken
 from regard.decoding.text_model import TextModel
 from regard.errors import ConfigError
 from regard.inference.translator import Translator

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from regard.decoding.hypothesis import Steps
+from regard.decoding.record import Steps
 
 
 def recorded(tensors: list[Tensor]) -> Steps:

@@ -10,11 +10,12 @@ import torch
 from torch import Tensor
 
 from regard.config.settings import SearchSettings
-from regard.decoding import Hypothesis, search
 from regard.decoding.beam import beam_search
 from regard.decoding.decoding import Decoding, Request
 from regard.decoding.greedy import greedy_search
+from regard.decoding.hypothesis import Hypothesis
 from regard.decoding.penalties import COVERAGE_FLOOR, coverage_penalty, length_penalty
+from regard.decoding.search import search
 from regard.errors import ContractError, NoAttention
 from regard.models.contract import Model, State, Step
 from regard.nn.attention.intervention import Intervention

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 
@@ -40,8 +41,8 @@ def translator(request: pytest.FixtureRequest) -> Translator:
     tokenizer = Tokenizer.train(LINES, recipe.text)
     torch.manual_seed(3)
     model = build_model(recipe.model, tokenizer.size, tokenizer.size)
-    likely = torch.arange(tokenizer.size, dtype=torch.int32).unsqueeze(1)
-    shortlist = Shortlist(torch.arange(6), likely, "")
+    likely = np.arange(tokenizer.size, dtype=np.int32)[:, None]
+    shortlist = Shortlist(np.arange(6), likely, "")
     return Translator(model, recipe, tokenizer, tokenizer, shortlist=shortlist)
 
 

@@ -122,8 +122,8 @@ def test_looking_without_a_reference_translates(models: dict[str, Path], capsys:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["look", "{seq2seq}", "the cat", "--layer", "0", "-o", "a.png"], "a seq2seq model has no attention, so"),
-        (["look", "{bahdanau}", "the cat", "--layer", "1", "-o", "a.png"], "has no cross layer 1: they are 0 to 0"),
+        (["look", "{seq2seq}", "the cat", "--layer", "1", "-o", "a.png"], "a seq2seq model has no attention, so"),
+        (["look", "{bahdanau}", "the cat", "--layer", "0", "-o", "a.png"], "layer 0: they are numbered from 1 to 1"),
         (["look", "{bahdanau}", "the cat", "--kind", "self", "-o", "a.png"], "has no 'self' attention"),
         (["look", "{bahdanau}"], "no sentence was given"),
         (["look", "{bahdanau}", "a", "b", "--reference", "c"], "2 sentences but 1 references"),

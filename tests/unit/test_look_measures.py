@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import pytest
-from look_help import look_of, side, translator_of
+from look_help import LINES, look_of, side, translator_of
 
+from regard.data.text.seen_words import WordCollector
 from regard.look.maps import Choice, maps_of
 from regard.look.record import Look
+from regard.look.trace import look_at
+from regard.look.views.notes import notes
 
 ROW = [0.05, 0.5, 0.15, 0.30]  # the last is </s>, which views hide
 
@@ -52,7 +56,7 @@ def test_every_layer_and_head_and_their_means_are_measured() -> None:
     cross = {name for name in look.measures if name.startswith("cross")}
     assert cross == {"cross", "cross/0", "cross/1", *(f"cross/{layer}/{head}" for layer in (0, 1) for head in (0, 1))}
     assert {"alignment", "encoder-self/0/1", "decoder-self/1/0"} <= look.measures.keys()
-    (drawn,) = maps_of(look, Choice(kind="decoder-self", layer=1, head=0, pieces=True))
+    (drawn,) = maps_of(look, Choice(kind="decoder-self", layer=2, head=1, pieces=True))
     assert drawn.entropy == pytest.approx(look.measures["decoder-self/1/0"].pieces[0], rel=1e-4)
 
 
@@ -62,3 +66,47 @@ def test_they_survive_json_and_follow_the_weights(look: Look) -> None:
     assert read.measures == look.measures
     flat = look.model_copy(update={"alignment": [[0.25] * 4] * 4})
     assert flat.measures["alignment"].pieces[0] == [2.0] * 4
+
+
+def test_an_end_of_sentence_that_holds_the_largest_weight_of_a_word_is_shown() -> None:
+    source = side("a black cat", ("a", 0), ("black", 1), ("cat", 2))
+    target = side("chat noir", ("chat", 0), ("noir", 1))
+    last = [0.0, 0.0, 0.0, 1.0]  # the row of </s>, which no view shows
+    hidden = look_of(source, target, [[0.1, 0.5, 0.1, 0.3], [0.1, 0.5, 0.1, 0.3], last])
+    shown = look_of(source, target, [[0.1, 0.5, 0.1, 0.3], [0.1, 0.3, 0.2, 0.4], last])
+    assert maps_of(hidden)[0].columns == ("a", "black", "cat")
+    assert maps_of(shown)[0].columns == ("a", "black", "cat", "</s>")
+    assert maps_of(shown)[0].rows == ("chat", "noir")
+    assert maps_of(shown, Choice(specials=False))[0].columns == ("a", "black", "cat")
+
+
+def test_the_probability_of_a_word_is_the_geometric_mean_of_its_pieces() -> None:
+    look = translator_of({"kind": "bahdanau"}).look("the cat", reference="quite unlikely.")
+    for number, unit in enumerate(look.target.units):
+        own = [
+            step.probability for piece, step in zip(look.target.pieces, look.steps, strict=True) if piece.unit == number
+        ]
+        assert unit.probability == pytest.approx(math.prod(own) ** (1 / len(own)), rel=1e-4)
+    known = [unit.probability or 0.0 for unit in look.target.units]
+    assert look.mean_probability == pytest.approx(math.prod(known) ** (1 / len(known)), rel=1e-4)
+    assert Look.from_dict(look.to_dict()) == look
+
+
+def test_unfamiliar_words_are_marked_and_a_poor_translation_says_so() -> None:
+    translator = translator_of({"kind": "bahdanau"})
+    collector = WordCollector()
+    assert list(collector.reading(LINES)) == LINES
+    text_model = replace(translator._model, seen_words=collector.hashes)
+    look = look_at(text_model, translator.translate("the cat gothar 🦄 house."))
+    marks = [(unit.text, unit.unfamiliar) for unit in look.source.units]
+    assert marks == [
+        ("the", None), ("cat", None), ("gothar", "unseen"), ("🦄", "bytes"), ("house", None), (".", "bytes")
+    ]  # fmt: skip
+    assert look.doubtful == (look.mean_probability < 0.5)
+    assert look.doubtful
+    assert notes(look)[0] == f"mean probability per word {look.mean_probability:.2f}"
+    assert "not in the training text: gothar" in notes(look)
+    assert notes(look)[-1].startswith("improbable words from unfamiliar ones")
+    known = look_at(text_model, translator.translate("the small house"))
+    assert {unit.unfamiliar for unit in known.source.units} == {None}
+    assert not known.doubtful

@@ -132,6 +132,20 @@ def test_a_translation_looks_back_into_its_model_and_forgets_it_when_copied(bahd
         Translation("a", "").look()
 
 
+@pytest.mark.parametrize(
+    ("model", "score"),
+    [
+        ({"kind": "bahdanau"}, "additive"),
+        ({"kind": "luong", "score": "general"}, "general"),
+        ({"kind": "luong", "score": "dot"}, "dot"),
+        ({"kind": "transformer", "heads": 2}, "scaled_dot"),
+        ({"kind": "seq2seq"}, None),
+    ],
+)
+def test_the_record_names_the_score(model: dict[str, Any], score: str | None) -> None:
+    assert translator_of(model).look("the cat", reference="a dog").model.score == score
+
+
 def test_punctuation_is_a_unit_of_its_own_and_its_word_counts_it(bahdanau: Translator) -> None:
     look = bahdanau.look("the « small » house, a tree.", reference="작은 고양이.")
     assert [(unit.text, unit.word) for unit in look.source.units] == [

@@ -12,15 +12,9 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from regard.errors import ConfigError
-from regard.look.steps import (
-    FORMULAS,
-    TEXTBOOK_KEYS,
-    TEXTBOOK_QUERY,
-    five_steps,
-    render,
-    render_json,
-    self_attention,
-)
+from regard.look.steps import EXAMPLES, FORMULAS, Local, five_steps, multi_head, next_word, self_attention
+from regard.look.views.steps_text import render, render_json
+from regard.nn.attention.local import Predictive
 
 sizes = st.integers(1, 5)
 numbers = st.floats(-30, 30, allow_subnormal=False)
@@ -31,7 +25,8 @@ def matrices(rows: int, columns: int) -> st.SearchStrategy[np.ndarray]:
 
 
 def test_textbook_example_has_its_published_numbers():
-    steps = five_steps(TEXTBOOK_QUERY, TEXTBOOK_KEYS)
+    textbook = EXAMPLES["textbook"]
+    steps = five_steps(textbook.query, textbook.keys)
     rest = 1 + 2 * math.exp(-45) + math.exp(-25)
     weights = np.array([math.exp(-45), 1, math.exp(-45), math.exp(-25)]) / rest
     assert steps.scores.tolist() == [[15, 60, 15, 35]]
@@ -40,6 +35,30 @@ def test_textbook_example_has_its_published_numbers():
     np.testing.assert_allclose(steps.weighted_values[0, 3], [0, 5 * weights[3], weights[3]], rtol=1e-14)
     np.testing.assert_allclose(steps.context[0], [5, 6.94e-11, 1], rtol=1e-3)
     np.testing.assert_array_equal(steps.output[0], [*steps.context[0], 10, 5, 10])
+
+
+def test_the_first_example_has_weights_worth_looking_at():
+    small = EXAMPLES["small"]
+    steps = next_word(five_steps(small.query, small.keys), small.combine, small.project)
+    e = np.exp([1.5, 3, 1.5, 2])
+    np.testing.assert_allclose(steps.weights[0], e / e.sum(), rtol=1e-14)
+    assert 0.1 < steps.weights.min() < steps.weights.max() < 0.6
+    context, query = steps.context[0], np.array(small.query[0])
+    np.testing.assert_allclose(steps.attentional[0], np.tanh((context + query) / 2), rtol=1e-14)
+    a, b, c = steps.attentional[0]
+    p = np.exp([2 * b, 2 * a + c, a + b, c])
+    np.testing.assert_allclose(steps.probabilities[0], p / p.sum(), rtol=1e-14)
+    text = render(steps)
+    assert "6. attentional vector: tanh(Wc [context; query])" in text
+    assert "7. probability of each next word" in text
+    assert json.loads(render_json(steps))["probabilities"] == steps.probabilities.tolist()
+
+
+def test_scaled_dot_stands_beside_dot():
+    text = render(five_steps([1, 0, 0, 0], [[2, 0, 0, 0], [0, 0, 0, 0]]))
+    assert "scores / √4, would give" in text
+    assert f"{math.e / (math.e + 1):.3g}" in text
+    assert "would give" not in render(five_steps([1, 0], [[2, 0]], score="scaled_dot"))
 
 
 def test_shapes_of_several_queries():
@@ -63,6 +82,11 @@ def test_shapes_of_several_queries():
             [2 * math.tanh(3 + 1) - math.tanh(4), 2 * math.tanh(3) - math.tanh(4 - 1)],
         ),
         ("location", [[[1, 1], [1, -1]]], [7, -1]),
+        (
+            "concat",
+            [[[1, 0, 0, 1], [0, 1, 1, 0]], [2, -1]],
+            [2 * math.tanh(3 + 1) - math.tanh(4), 2 * math.tanh(3) - math.tanh(4 - 1)],
+        ),
     ],
 )
 def test_each_score_by_hand(score, weight, expected):
@@ -71,7 +95,7 @@ def test_each_score_by_hand(score, weight, expected):
 
 
 def test_every_formula_is_tested_by_hand():
-    tested = {mark.args[1][row][0] for mark in test_each_score_by_hand.pytestmark for row in range(6)}
+    tested = {mark.args[1][row][0] for mark in test_each_score_by_hand.pytestmark for row in range(7)}
     assert tested == set(FORMULAS)
 
 
@@ -88,11 +112,52 @@ def test_cosine_may_be_sharpened():
         five_steps([3, 4], [[0, 1]], score="cosine", sharpness=-1)
 
 
-def test_concat_is_additive():
-    weight = [[[1, 2]], [[3, 4]], [5]]
-    one, other = (five_steps([0.1, 0.2], [[0.3, 0.4]], score=name, weight=weight) for name in ("concat", "additive"))
-    assert one.score == "additive"
-    np.testing.assert_array_equal(one.scores, other.scores)
+def test_concat_is_additive_with_w_and_u_side_by_side():
+    concat = five_steps([0.1, 0.2], [[0.3, 0.4]], score="concat", weight=[[[1, 2, 3, 4]], [5]])
+    additive = five_steps([0.1, 0.2], [[0.3, 0.4]], score="additive", weight=[[[1, 2]], [[3, 4]], [5]])
+    np.testing.assert_allclose(concat.scores, additive.scores, rtol=1e-14)
+    assert "vᵀ tanh(W [q; k])" in render(concat)
+
+
+@pytest.mark.parametrize("gaussian", [False, True])
+def test_the_local_window_is_that_of_the_models(gaussian):
+    """Predictive gives the window and the Gaussian of p, whatever its weights."""
+    torch.manual_seed(0)
+    model = Predictive(2, 3).double()
+    query = torch.randn(1, 1, 3, dtype=torch.float64)
+    with torch.inference_mode():
+        focus = model(query, [0], torch.tensor([6]), 6)
+    keys = np.random.default_rng(0).normal(size=(6, 3))
+    steps = five_steps(query[0].numpy(), keys, local=Local(float(focus.centre), 2, gaussian))
+    np.testing.assert_array_equal(steps.mask[0], focus.inside[0, 0].numpy())
+    e = np.where(steps.mask[0], np.exp(steps.scores[0]), 0)
+    factor = focus.gaussian[0, 0].numpy() if gaussian else 1.0
+    np.testing.assert_allclose(steps.weights[0], e / e.sum() * factor, rtol=1e-10)
+
+
+@pytest.mark.parametrize("causal", [False, True])
+def test_several_heads_equal_torch(causal):
+    torch.manual_seed(1)
+    layer = torch.nn.MultiheadAttention(6, 3, bias=False, batch_first=True, dtype=torch.float64)
+    rows = torch.randn(4, 6, dtype=torch.float64)
+    wq, wk, wv = (weight.T.numpy() for weight in layer.in_proj_weight.detach().chunk(3))
+    mask = np.tril(np.ones((4, 4))) if causal else None
+    steps = multi_head(
+        rows.numpy() @ wq,
+        rows.numpy() @ wk,
+        rows.numpy() @ wv,
+        3,
+        mask=mask,
+        output_weight=layer.out_proj.weight.detach().T.numpy(),
+    )
+    hidden = None if mask is None else torch.from_numpy(mask) == 0
+    expected, weights = layer(rows[None], rows[None], rows[None], attn_mask=hidden, average_attn_weights=False)
+    np.testing.assert_allclose(steps.output, expected[0].detach().numpy(), rtol=1e-10)
+    for head, each in enumerate(steps.heads):
+        np.testing.assert_allclose(each.weights, weights[0, head].detach().numpy(), rtol=1e-10)
+    assert render(steps).count("head ") >= 3
+    assert max(map(len, render(steps).splitlines())) <= 80
+    assert len(json.loads(render_json(steps))["heads"]) == 3
 
 
 def test_positions_beyond_the_location_score_get_no_weight():
@@ -152,7 +217,7 @@ def test_text_is_at_most_80_columns_for_any_shape(data):
 def test_text_says_the_shape_of_every_step():
     text = render(five_steps(np.ones((2, 3)), np.ones((4, 3)), np.ones((4, 5))))
     shapes = re.findall(r"\(\d+(?:, \d+)+\)", text)
-    assert shapes == ["(2, 3)", "(4, 3)", "(4, 5)", "(2, 4)", "(2, 4)", "(2, 4, 5)", "(2, 5)", "(2, 8)"]
+    assert shapes == ["(2, 3)", "(4, 3)", "(4, 5)", "(2, 4)", "(2, 4)", "(2, 4)", "(2, 4, 5)", "(2, 5)", "(2, 8)"]
 
 
 @pytest.mark.parametrize(
@@ -171,6 +236,14 @@ def test_text_says_the_shape_of_every_step():
         (lambda: five_steps([[1, 2], [3]], [[1]]), "rows of equal length"),
         (lambda: five_steps([1e200], [[1e200]]), "too large"),
         (lambda: five_steps([1], [[1]], mask=[[True, False]]), "queries by keys"),
+        (lambda: five_steps([1], [[1]], mask=[2]), "mask: it holds other numbers than 0 and 1"),
+        (lambda: five_steps([1], [[1]], score="concat", weight=[[[1]], [1]]), "it must be (1, 2)"),
+        (lambda: five_steps([1], [[1]], local=Local(3, 1)), "centre 3: it is a position from 0 to 1"),
+        (lambda: five_steps([1], [[1]], local=Local(1, 0)), "window 0"),
+        (lambda: next_word(five_steps([1], [[1]]), [[1]]), "[context; query] has 2 numbers"),
+        (lambda: next_word(five_steps([1], [[1]]), [[1, 1]], [[1, 1]]), "the attentional vector has 1 numbers"),
+        (lambda: multi_head([1, 2, 3], [[1, 2, 3]]), "cannot be split into 2 heads"),
+        (lambda: multi_head([1, 2], [[1, 2]], score="general"), "a matrix of its own for each head"),
         (lambda: self_attention([[1, 2]], query_weight=[[1]]), "wq is (1, 1) but a row of the input has 2"),
     ],
 )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 import re
 from pathlib import Path
 from typing import Any
@@ -16,9 +17,10 @@ from regard.errors import ConfigError
 from regard.inference.translator import Translator
 from regard.look.maps import Choice
 from regard.look.record import Look
-from regard.look.views.animation import frames_of, save_animation
+from regard.look.views.animation import TWEENS, frames_of, save_animation
 from regard.look.views.fonts import fonts_for
-from regard.look.views.gif import Frame, Lettering, Mark, draw_frame
+from regard.look.views.gif import Frame, Lettering, Mark, draw_frame, save_gif
+from regard.look.views.scene import CONTEXT, STATES, VALUES, gaussian_curve
 
 SENTENCE, REFERENCE = "the cat saw a tree", "작은 here"
 
@@ -40,7 +42,7 @@ def value_at(look: Look, frame: Frame, what: str) -> float:
     if name == "vector":
         assert look.fixed_vector is not None
         return look.fixed_vector[first]
-    if name == "said_probability":
+    if name == "chosen_probability":
         return step.probability
     if name == "probability":
         return step.candidates[first].probability
@@ -84,7 +86,7 @@ def test_every_number_that_is_drawn_is_that_of_the_record(model: dict[str, Any])
                 decimals = len(mark.text.partition(".")[2])
                 assert float(mark.text) == pytest.approx(expected, abs=0.51 * 10**-decimals)
     if look.fixed_vector is not None:
-        assert seen == {"vector", "probability", "said_probability"}
+        assert seen == {"vector", "probability", "chosen_probability"}
     else:
         assert seen >= {"state", "query", "score", "weight", "weighted", "context", "probability"}
     assert not {mark.text for frame in frames for mark in frame.marks} & {"nan", "-0.00", "inf"}
@@ -100,9 +102,9 @@ def test_the_stages_come_in_order_and_what_appeared_stays(bahdanau: Look) -> Non
     ]
     for before, after in itertools.pairwise(frames):
         if before.step == after.step:
-            kept = {mark for mark in before.marks if mark.what and mark.what != "said"}
+            kept = {mark for mark in before.marks if mark.what and mark.what != "so_far"}
             assert kept <= set(after.marks)
-    said = [mark.text for frame in frames for mark in frame.marks if mark.what == "said"]
+    said = [mark.text for frame in frames for mark in frame.marks if mark.what == "so_far"]
     assert said[0] == "…"
     assert said[5] == bahdanau.target.pieces[0].surface
 
@@ -124,6 +126,41 @@ def test_a_local_window_shows_its_bounds_its_centre_and_its_gaussian() -> None:
     assert "curve" not in plain
 
 
+def test_the_gaussian_is_a_smooth_curve_through_the_factors_of_the_record() -> None:
+    centre, variance = 2.3, 1.44
+    factors = [math.exp(-((place - centre) ** 2) / (2 * variance)) for place in range(1, 6)]
+    curve = dict(gaussian_curve(factors, centre))
+    assert len(curve) > 80
+    for place, factor in enumerate(factors):
+        assert curve[min(curve, key=lambda x: abs(x - place))] == pytest.approx(factor, rel=1e-3)
+    top = max(curve, key=lambda x: curve[x])
+    assert top + 1 == pytest.approx(centre, abs=0.05)
+
+
+def test_states_slide_to_their_weighted_values_and_these_into_the_context(bahdanau: Look) -> None:
+    def tops(stage: str) -> list[list[float]]:
+        frames = [frame for frame in frames_of(bahdanau, steps=1) if frame.stage == stage][:-1]
+        return [[mark.y for mark in frame.marks if mark.edge and not mark.what] for frame in frames]
+
+    values, context = tops("values"), tops("context")
+    assert len(values) == TWEENS["values"]
+    assert all(max(one) < max(other) for one, other in itertools.pairwise(values))
+    assert STATES < min(values[0]) < max(values[-1]) < CONTEXT
+    assert all(min(one) < min(other) for one, other in itertools.pairwise(context))
+    assert min(context[0]) > VALUES
+    assert min(context[-1]) == pytest.approx(CONTEXT, abs=20)
+
+
+def test_a_gif_keeps_every_shade_of_the_ramp(tmp_path: Path) -> None:
+    """A palette counted from the pixels would merge neighbouring shades."""
+    shades = [Mark.cell(8.0 * place, 20, 8, 30, place / 50 - 1, 0.0, "") for place in range(101)]
+    save_gif([Frame(tuple(shades), 100, "states", 0)], tmp_path / "ramp.gif")
+    with Image.open(tmp_path / "ramp.gif") as image:
+        pixels = image.convert("RGB")
+        drawn = [pixels.getpixel((8 * place + 3, 30)) for place in range(101)]
+    assert drawn == [tuple(bytes.fromhex(mark.colour[1:])) for mark in shades]
+
+
 def test_an_ensemble_without_trace_shows_its_weights() -> None:
     one, two = translator_of({"kind": "bahdanau"}), translator_of({"kind": "luong"}, seed=2)
     look = Translator.ensemble([one, two]).look(SENTENCE, reference=REFERENCE)
@@ -135,11 +172,11 @@ def test_the_wanted_layer_and_head_are_shown() -> None:
     table = {"kind": "transformer", **small}
     translator = translator_of(table)
     look = translator.look(SENTENCE, reference=REFERENCE)
-    frame = frames_of(look, Choice(layer=0, head=1))[-1]
+    frame = frames_of(look, Choice(layer=1, head=2))[-1]
     (trace,) = [each for each in look.steps[frame.step].attention if (each.layer, each.head) == (0, 1)]
     drawn = [mark.value for mark in frame.marks if mark.what.startswith("weight[")]
     assert drawn == trace.weights
-    assert any("layer 0, head 1" in mark.text for mark in frame.marks)
+    assert any("layer 1, head 2" in mark.text for mark in frame.marks)
     with pytest.raises(ConfigError, match="no cross layer 5"):
         frames_of(look, Choice(layer=5))
     with pytest.raises(ConfigError, match="kind cross"):

@@ -148,15 +148,15 @@ def test_layers_and_heads_are_a_grid_that_shares_its_labels() -> None:
     look = many_heads(2, 3)
     sheet = sheet_of([look], Choice(kind="cross"))
     assert [[panel.title for panel in row] for row in sheet] == [
-        ["layer 0, head 0", "layer 0, head 1", "layer 0, head 2"],
-        ["layer 1, head 0", "layer 1, head 1", "layer 1, head 2"],
+        ["layer 1, head 1", "layer 1, head 2", "layer 1, head 3"],
+        ["layer 2, head 1", "layer 2, head 2", "layer 2, head 3"],
     ]
     assert [[panel.row_labels for panel in row] for row in sheet] == [[True, False, False]] * 2
     assert [[panel.column_labels for panel in row] for row in sheet] == [[True] * 3, [False] * 3]
-    assert len(sheet_of([look], Choice(layer=1))) == 1
+    assert len(sheet_of([look], Choice(layer=2))) == 1
     averages = sheet_of([look], Choice(average=True))
-    assert [panel.title for panel in averages[0]] == ["layer 0", "layer 1"]
-    one = sheet_of([look], Choice(layer=1, head=2))[0][0]
+    assert [panel.title for panel in averages[0]] == ["layer 1", "layer 2"]
+    one = sheet_of([look], Choice(layer=2, head=3))[0][0]
     np.testing.assert_allclose(one.map.weights, [[0.05, 0.95], [1.0, 0.0]])
     figure = sheet_figure(sheet)
     figure.canvas.draw()
@@ -168,7 +168,7 @@ def test_a_decoder_looks_at_what_it_has_read_and_an_encoder_at_itself() -> None:
     own = sheet_of([look], Choice(kind="decoder-self", specials=True))[0][0].map
     assert own.columns == ("<s>", "chat", "noir")
     assert own.rows == ("chat", "noir", "</s>")
-    assert sheet_of([look], Choice(kind="decoder-self"))[0][0].map.columns == ("chat", "noir")
+    assert sheet_of([look], Choice(kind="decoder-self", specials=False))[0][0].map.columns == ("chat", "noir")
     encoder = sheet_of([look], Choice(kind="encoder-self"))[0][0].map
     assert encoder.rows == encoder.columns == ("black", "cat")
 
@@ -177,8 +177,8 @@ def test_a_decoder_looks_at_what_it_has_read_and_an_encoder_at_itself() -> None:
     ("choice", "message"),
     [
         (Choice(kind="cros"), "did you mean 'cross'"),
-        (Choice(layer=2), "no cross layer 2: they are 0 to 1"),
-        (Choice(layer=0, head=-1), "no cross head -1: they are 0 to 2"),
+        (Choice(layer=3), "no cross layer 3: they are numbered from 1 to 2"),
+        (Choice(layer=1, head=0), "no cross head 0: they are numbered from 1 to 3"),
         (Choice(head=1, average=True), "cannot both be drawn"),
     ],
 )
@@ -211,4 +211,4 @@ def test_a_model_without_attention_is_drawn_as_one_vector(tmp_path: Path) -> Non
     drawn = save_heatmap(look, tmp_path / "vector.svg").read_text("utf-8")
     assert drawn.startswith("<?xml")
     with pytest.raises(NoAttention, match="no attention"):
-        save_heatmap(look, tmp_path / "grid.png", Choice(layer=0))
+        save_heatmap(look, tmp_path / "grid.png", Choice(layer=1))

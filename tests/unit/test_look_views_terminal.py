@@ -134,5 +134,5 @@ def test_a_model_without_attention_shows_its_one_vector() -> None:
     assert "one vector" in table[0]
     assert table[-1].strip() == "·█▓░"
     assert look_table(look, digits=True).plain.isascii()
-    with pytest.raises(NoAttention, match="regard models"):
-        look_table(look, Choice(layer=0))
+    with pytest.raises(NoAttention, match="regard architectures"):
+        look_table(look, Choice(layer=1))

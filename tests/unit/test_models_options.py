@@ -141,8 +141,8 @@ def transformer_settings() -> list[TransformerSettings]:
             output_bias=number % 2 == 0,
             scale_embeddings=number % 4 != 3,
             tie_embeddings=TIES[number % 3],
-            alignment_layer=0 if number % 2 else None,
-            alignment_head=0 if number % 3 else None,
+            alignment_layer=1 if number % 2 else None,
+            alignment_head=1 if number % 3 else None,
         )
         for number, (norm, positions, start) in enumerate(choices)
     ]

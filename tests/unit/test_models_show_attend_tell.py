@@ -6,7 +6,7 @@ import torch
 
 from regard.config.captioning import CaptionerSettings, CaptionRecipe
 from regard.config.settings import SearchSettings
-from regard.decoding import search
+from regard.decoding.search import search
 from regard.errors import ConfigError
 from regard.models.check import check_contract
 from regard.models.contract import Batch

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from regard.config.models import TransformerSettings
 from regard.config.recipes import check_recipe
-from regard.decoding import search
+from regard.decoding.search import search
 from regard.errors import ConfigError
 from regard.models import build_model
 from regard.models.contract import Batch, Model, State, join_steps
@@ -247,7 +247,7 @@ def test_alignment_is_the_mean_of_the_last_layer_but_one_or_what_is_set():
     model = build()
     attention = model(batch, attention=True).attention
     assert torch.equal(model.alignment(attention), attention["cross"][:, 1].mean(1))
-    one = build(alignment_layer=2, alignment_head=0)
+    one = build(alignment_layer=3, alignment_head=1)
     attention = one(batch, attention=True).attention
     assert torch.equal(one.alignment(attention), attention["cross"][:, 2, 0])
 
@@ -257,8 +257,8 @@ def test_alignment_is_the_mean_of_the_last_layer_but_one_or_what_is_set():
     [
         ({"heads": 3}, "hidden_size = 8 is not a multiple of heads = 3: change one of them"),
         ({"hidden_size": 9, "heads": 3}, "hidden_size = 9 is odd: position encodings need an even size"),
-        ({"alignment_layer": 3}, "alignment_layer = 3: decoder layers are 0 to 2"),
-        ({"alignment_head": 2}, "alignment_head = 2: heads are 0 to 1"),
+        ({"alignment_layer": 4}, "alignment_layer = 4: decoder layers are 1 to 3"),
+        ({"alignment_head": 3}, "alignment_head = 3: heads are 1 to 2"),
     ],
 )
 def test_sizes_that_do_not_fit_are_named(changes: dict[str, int], message: str):

@@ -87,7 +87,10 @@ def test_scores_agree_with_the_five_steps(name: str):
         "concat": ["query.weight", "key.weight", "v"],
         "location": ["position.weight"],
     }.get(name, [])
-    steps = five_steps(query[0].numpy(), keys[0].numpy(), score=name, weight=[parameters[key] for key in weight])
+    matrices = [parameters[key] for key in weight]
+    if name == "concat":
+        matrices = [np.hstack(matrices[:2]), matrices[2]]
+    steps = five_steps(query[0].numpy(), keys[0].numpy(), score=name, weight=matrices)
     ours = score(query, score.prepare(keys))[0].detach().numpy()
     sharpness = math.exp(parameters["log_sharpness"]) if name == "cosine" else 1.0
     np.testing.assert_allclose(ours, sharpness * steps.scores, rtol=1e-12, atol=1e-13)

@@ -7,6 +7,8 @@ from pathlib import Path
 import pytest
 
 from regard.cli.serve import read_keys
+from regard.config.recipes import load_recipe_as
+from regard.config.settings import Recipe
 from regard.data.toy import toy_corpus
 from regard.errors import ConfigError, DataError
 from regard.serve.detection import detect
@@ -17,10 +19,7 @@ from regard.serve.limits import Gate, Keys, RateLimit
 from regard.serve.metrics import Metrics
 from regard.serve.models import ServedModel, ServedModels, load_models
 from regard.serve.settings import ServeSettings
-
-
-def trained_on(text: str) -> dict[str, object]:
-    return {"data": {"train": {"text": text}}}
+from regard.training.tasks.translation import with_languages
 
 
 @pytest.mark.parametrize(
@@ -30,15 +29,25 @@ def trained_on(text: str) -> dict[str, object]:
         ("train.clean.fr.gz, train.clean.ko.gz", "de-en", Languages("fr", "ko")),
         ("embedded corpus phrases en-fr, train, 5,000 pairs", "model", Languages("en", "fr")),
         ("corpus.tsv", "models-de-en", Languages("de", "en")),
+        ("corpus.tsv", "de-en/bahdanau", Languages("de", "en")),
         ("corpus.tsv", "my-model", Languages("und", "und")),
         ("corpus.tsv", "my-run", Languages("und", "und")),
+        ("text.xx, text.en", "x", Languages("und", "und")),
         ("text.tok, text.tok", "x", Languages("und", "und")),
         ("pairs from Python", "best", Languages("und", "und")),
     ],
 )
-def test_a_folder_tells_its_languages(text: str, folder: str, languages: Languages) -> None:
-    assert languages_of(trained_on(text), folder) == languages
+def test_the_names_of_files_and_folders_tell_the_languages(text: str, folder: str, languages: Languages) -> None:
+    recipe = with_languages(load_recipe_as(Recipe, "fast"), text)
+    assert languages_of(recipe, folder) == languages
     assert languages.known == (languages.source != "und")
+
+
+def test_languages_that_were_given_are_kept() -> None:
+    recipe = load_recipe_as(Recipe, "fast", ['text.languages=["nl", "fy"]'])
+    assert languages_of(with_languages(recipe, "corpus.de, corpus.en"), "de-en") == Languages("nl", "fy")
+    with pytest.raises(ConfigError, match=r"text\.languages"):
+        load_recipe_as(Recipe, "fast", ['text.languages=["German", "English"]'])
 
 
 def test_pairs_and_names() -> None:

@@ -78,14 +78,14 @@ def overlap_with_fingerprint(test_sources: Sequence[str], known: Fingerprint) ->
     return OverlapReport(len(test_sources), int(np.isin(hashes, known).sum()))
 
 
-def save_fingerprint(folder: str | Path, known: Fingerprint) -> None:
+def save_fingerprint(folder: str | Path, known: Fingerprint, name: str = FINGERPRINT_FILE) -> None:
     """Write the fingerprint into a model folder, always little-endian."""
-    np.save(Path(folder) / FINGERPRINT_FILE, known.astype("<u8"), allow_pickle=False)
+    np.save(Path(folder) / name, known.astype("<u8"), allow_pickle=False)
 
 
-def load_fingerprint(folder: str | Path) -> Fingerprint | None:
+def load_fingerprint(folder: str | Path, name: str = FINGERPRINT_FILE) -> Fingerprint | None:
     """Read the fingerprint of a model folder; None if the folder has none."""
-    path = Path(folder) / FINGERPRINT_FILE
+    path = Path(folder) / name
     if not path.exists():
         return None
     try:
@@ -94,7 +94,7 @@ def load_fingerprint(folder: str | Path) -> Fingerprint | None:
     except RegardError:
         raise
     except Exception:  # the parser of the header may raise any exception
-        raise ModelFolderError(f"{path}: cannot be read: delete it to skip the overlap check.") from None
+        raise ModelFolderError(f"{path}: cannot be read: delete it, the model works without it.") from None
     if not isinstance(known, np.ndarray) or known.ndim != 1 or known.dtype != np.dtype("<u8"):
-        raise ModelFolderError(f"{path}: is not a list of hashes: delete it to skip the overlap check.")
+        raise ModelFolderError(f"{path}: is not a list of hashes: delete it, the model works without it.")
     return known.astype(np.uint64)

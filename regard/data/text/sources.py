@@ -14,6 +14,7 @@ from regard.config.settings import Recipe, TextSettings
 from regard.data.text.corpus import EncodedCorpus, Pair, TabbedFile, read_pairs
 from regard.data.text.foreign import read_tokenizer_file
 from regard.data.text.overlap import Fingerprint, fingerprint, overlap_with_fingerprint
+from regard.data.text.seen_words import WordCollector
 from regard.data.text.tokenizer import Tokenizer
 from regard.errors import ConfigError, DataError
 from regard.storage.files import write_bytes
@@ -146,12 +147,13 @@ def read_valid(text: Text) -> list[Pair]:
     return pairs
 
 
-def training_fingerprint(text: Text) -> Fingerprint:
-    """Hashes of the training sources; the pass over the text also validates it before anything is written."""
-    hashes = fingerprint(pair.source for pair in text.pairs())
+def training_fingerprints(text: Text) -> tuple[Fingerprint, Fingerprint]:
+    """Hashes of the training sources and of their words; the pass also validates the text before any writing."""
+    words = WordCollector()
+    hashes = fingerprint(words.reading(pair.source for pair in text.pairs()))
     if not len(hashes):
         raise DataError(f"{text.description}: holds no sentences to train on: give text with words in it.")
-    return hashes
+    return hashes, words.hashes
 
 
 def overlap_warning(valid: list[Pair], hashes: Fingerprint) -> str | None:

@@ -5,30 +5,31 @@ closest to GNMT's penalty and returns its whole beam, which is re-sorted here by
 no candidates and no token probabilities. Its softmax excludes <pad> and <s>.
 
 Threads work on different batches, never on one sentence: fastest in every measured case.
+
+The converted model is kept beside the model (`storage/compiled.py`); with it, nothing here imports torch.
 """
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import closing
-from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from regard.config.models import TransformerSettings
 from regard.config.settings import SearchSettings
 from regard.config.vocabulary import EOS
 from regard.data.text.tokenizer import Tokenizer
-from regard.decoding.engines.ctranslate2_spec import MAX_POSITIONS, import_ctranslate2, transformer_spec
+from regard.decoding.engines.ctranslate2_file import MAX_POSITIONS, all_pieces, import_ctranslate2, is_transformer
 from regard.decoding.engines.engine import Extras, OnceMade, Sentence
-from regard.decoding.hypothesis import Hypothesis
+from regard.decoding.hypothesis import Hypothesis, StreamedToken
 from regard.decoding.penalties import length_penalty
 from regard.decoding.shortlist import Shortlist
-from regard.decoding.stream import StreamedToken
 from regard.decoding.text_model import TextModel
 from regard.machine import processor
-from regard.models.contract import TransformerWeights
+from regard.storage.reading import TOKENIZER_BYTES, check_regular
 
+MAP = "vmap.txt"  # the shortlist in CTranslate2's format
 ROWS = 96
 """Hypotheses in a batch: among the fastest sizes, greedy or beam, with or without a shortlist."""
 
@@ -49,9 +50,9 @@ class CTranslate2Engine:
         self._made = made
 
     def why_not(self, settings: SearchSettings) -> str | None:
-        if not self._is_transformer:
+        if not self._is_transformer():
             return "it supports a single Transformer only"
-        if self._model.device.type != "cpu":
+        if self._model.device != "cpu":
             return f"it runs on the CPU, not on {self._model.device}"
         wanted = next((name for name in CANNOT if getattr(settings, name)), None)
         return None if wanted is None else f"it cannot {CANNOT[wanted]} (search.{wanted})"
@@ -74,52 +75,65 @@ class CTranslate2Engine:
     def stream(self, sentence: Sentence, settings: SearchSettings) -> Iterator[StreamedToken]:
         return self._copy(settings).stream(sentence.ids, settings)
 
-    @cached_property
     def _is_transformer(self) -> bool:
+        if self._model.settings is not None:
+            return self._model.settings.kind == "transformer"
         return self._model.model.transformer_weights() is not None
 
     def _copy(self, settings: SearchSettings) -> CTranslate2Model:
-        def make() -> CTranslate2Model:
-            weights = self._model.model.transformer_weights()
+        return self._made.get(("ctranslate2", settings.int8, settings.shortlist), lambda: self._open(settings))
+
+    def _open(self, settings: SearchSettings) -> CTranslate2Model:
+        """Open the converted model; convert it first, if there is none yet."""
+        import_ctranslate2()
+        processor.use("ctranslate2", 'search.engine = "ctranslate2"', 'use search.engine = "torch"')
+        model, shortlist = self._model, self._model.shortlist_for(settings)
+        name = f"ctranslate2-{'int8' if settings.int8 else 'float32'}{'' if shortlist is None else '-shortlist'}"
+
+        def write(folder: Path) -> None:
+            from regard.decoding.engines.ctranslate2_spec import transformer_spec
+
+            weights = model.model.transformer_weights()
             assert weights is not None  # checked by `why_not`
-            return CTranslate2Model(
-                weights,
-                self._model.source_tokenizer,
-                self._model.target_tokenizer,
-                threads=self._model.threads,
-                int8=settings.int8,
-                shortlist=self._model.shortlist_for(settings),
+            spec = transformer_spec(weights, model.source_tokenizer, model.target_tokenizer)
+            spec.optimize(quantization="int8" if settings.int8 else None)  # equal weights are stored once
+            spec.save(str(folder))
+            if shortlist is not None:
+                mapped = vocabulary_map(shortlist, model.source_tokenizer, model.target_tokenizer)
+                (folder / MAP).write_text(mapped, "utf-8")
+
+        def check(folder: Path) -> bool:
+            own, sides = model.settings, (model.source_tokenizer, model.target_tokenizer)
+            return (
+                isinstance(own, TransformerSettings)
+                and (shortlist is None or check_regular(folder / MAP) < TOKENIZER_BYTES)
+                and is_transformer(folder, own, *sides, int8=settings.int8)
             )
 
-        return self._made.get(("ctranslate2", settings.int8, settings.shortlist), make)
+        with model.compiled.opened(name, write, check, shortlist=shortlist is not None) as folder:
+            return CTranslate2Model(
+                folder,
+                model.source_tokenizer,
+                model.target_tokenizer,
+                threads=model.threads,
+                int8=settings.int8,
+                shortlist=shortlist is not None,
+            )
 
 
 class CTranslate2Model:
     """A Transformer in CTranslate2; thread-safe."""
 
     def __init__(
-        self,
-        weights: TransformerWeights,
-        source: Tokenizer,
-        target: Tokenizer,
-        *,
-        threads: int,
-        int8: bool,
-        shortlist: Shortlist | None,
+        self, folder: Path, source: Tokenizer, target: Tokenizer, *, threads: int, int8: bool, shortlist: bool
     ) -> None:
-        ctranslate2 = import_ctranslate2()
-        processor.use("ctranslate2", 'search.engine = "ctranslate2"', 'use search.engine = "torch"')
-        spec = transformer_spec(weights, source, target)
-        with tempfile.TemporaryDirectory(prefix="regard-") as folder:
-            spec.save(folder)
-            if shortlist is not None:
-                Path(folder, "vmap.txt").write_text(vocabulary_map(shortlist, source, target), "utf-8")
-            self._translator = ctranslate2.Translator(
-                folder, compute_type="int8" if int8 else "float32", inter_threads=threads, intra_threads=1
-            )
-        self._uses_map = shortlist is not None
-        self._pieces = [source.piece(number) for number in range(source.size)]
-        self._numbers = {target.piece(number): number for number in range(target.size)}
+        """Open a converted model; its files are not needed afterwards."""
+        self._translator = import_ctranslate2().Translator(
+            str(folder), compute_type="int8" if int8 else "float32", inter_threads=threads, intra_threads=1
+        )
+        self._uses_map = shortlist
+        self._pieces = all_pieces(source)
+        self._numbers = {piece: number for number, piece in enumerate(all_pieces(target))}
 
     def search(
         self, sentences: Sequence[Sequence[int]], settings: SearchSettings

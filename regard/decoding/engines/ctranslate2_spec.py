@@ -9,35 +9,30 @@ from torch import Tensor
 
 from regard.config.vocabulary import BOS, PAD, SPECIAL_PIECES
 from regard.data.text.tokenizer import Tokenizer
-from regard.errors import ConfigError
+from regard.decoding.engines.ctranslate2_file import (
+    ACTIVATIONS,
+    EPSILON,
+    MAX_POSITIONS,
+    alignment_layer,
+    all_pieces,
+    import_ctranslate2,
+)
 from regard.models.contract import TransformerWeights
 from regard.nn.positions import position_table
 
-ACTIVATIONS = {"relu": "RELU", "silu": "SWISH", "gelu": "GELU"}
-MAX_POSITIONS = 2048
 NEVER = -1e4  # output bias of <pad> and <s>, which are never produced
-
-
-def import_ctranslate2() -> Any:
-    """Import the optional library."""
-    try:
-        import ctranslate2
-    except ImportError:
-        raise ConfigError("ctranslate2 is not installed: pip install 'regard[interop]'.") from None
-    return ctranslate2
 
 
 def transformer_spec(weights: TransformerWeights, source: Tokenizer, target: Tokenizer) -> Any:
     """The CTranslate2 model spec of a Transformer."""
     settings, tensors = weights.settings, weights.tensors
     specs = import_ctranslate2().specs
-    layer = max(0, settings.decoder_layers - 2) if settings.alignment_layer is None else settings.alignment_layer
     spec = specs.TransformerSpec.from_config(
         (settings.encoder_layers, settings.decoder_layers),
         settings.heads,
         pre_norm=settings.norm == "pre",
-        activation=specs.Activation[ACTIVATIONS[settings.activation]],
-        alignment_layer=layer,
+        activation=specs.Activation[ACTIVATIONS[settings.activation][0]],
+        alignment_layer=alignment_layer(settings),
         alignment_heads=settings.heads,
     )
     table = position_table(MAX_POSITIONS, settings.hidden_size, settings.positions, torch.float32, torch.device("cpu"))
@@ -54,10 +49,10 @@ def transformer_spec(weights: TransformerWeights, source: Tokenizer, target: Tok
     bias = tensors.get("embeddings.output_bias", torch.zeros(weight.size(0))).clone()
     bias[[PAD, BOS]] = NEVER
     spec.decoder.projection.weight, spec.decoder.projection.bias = _array(weight), _array(bias)
-    spec.register_source_vocabulary([source.piece(number) for number in range(source.size)])
-    spec.register_target_vocabulary([target.piece(number) for number in range(target.size)])
+    spec.register_source_vocabulary(all_pieces(source))
+    spec.register_target_vocabulary(all_pieces(target))
     spec.config.decoder_start_token = SPECIAL_PIECES[settings.start_id]
-    spec.config.layer_norm_epsilon = 1e-5
+    spec.config.layer_norm_epsilon = EPSILON
     spec.validate()
     return spec
 

@@ -5,14 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass
 from threading import Lock
-from typing import Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from regard.config.settings import SearchSettings
-from regard.decoding.hypothesis import Hypothesis
-from regard.decoding.stream import StreamedToken
-from regard.decoding.tree import BeamTree
-from regard.nn.attention.intervention import Intervention
+from regard.decoding.hypothesis import Hypothesis, StreamedToken
 from regard.process import abandon
+
+if TYPE_CHECKING:
+    from regard.decoding.tree import BeamTree
+    from regard.nn.attention.intervention import Intervention
 
 T = TypeVar("T")
 

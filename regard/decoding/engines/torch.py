@@ -9,11 +9,11 @@ from torch import Tensor
 from regard.config.settings import SearchSettings
 from regard.config.vocabulary import BOS, EOS, PAD, UNK
 from regard.data.text.batches import source_batch
-from regard.decoding import search
 from regard.decoding.decoding import Request
 from regard.decoding.engines.engine import Extras, OnceMade, Sentence
-from regard.decoding.hypothesis import Hypothesis
-from regard.decoding.stream import StreamedToken, stream_tokens
+from regard.decoding.hypothesis import Hypothesis, StreamedToken
+from regard.decoding.search import search, shortlist_columns
+from regard.decoding.stream import stream_tokens
 from regard.decoding.text_model import TextModel
 from regard.errors import ConfigError
 from regard.nn.linear import Int8Weights, Weights
@@ -51,7 +51,6 @@ class TorchEngine:
 
     def stream(self, sentence: Sentence, settings: SearchSettings) -> Iterator[StreamedToken]:
         source, mask, prefix = self._tensors([sentence])
-        shortlist = self._model.shortlist_for(settings)
         request = Request(
             settings,
             bos=BOS,
@@ -60,7 +59,7 @@ class TorchEngine:
             unk=self._unk(settings),
             prefix=prefix,
             indices=[sentence.number],
-            columns=None if shortlist is None else shortlist.columns(source, prefix),
+            columns=shortlist_columns(self._model.shortlist_for(settings), source, prefix),
         )
         return stream_tokens(self._model.model, source, mask, request, self._weights(settings))
 
@@ -102,6 +101,6 @@ class TorchEngine:
         """The int8 weights if `search.int8`; else None, and each search packs its weights."""
         if not settings.int8:
             return None
-        if self._model.device.type != "cpu":
+        if self._model.device != "cpu":
             raise ConfigError(f"search.int8 = true: runs on the CPU, not on {self._model.device}: translate without.")
         return self._made.get("int8", Int8Weights)

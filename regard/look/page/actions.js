@@ -47,8 +47,11 @@ async function askAll(store, source, { focus = null, change = null, keep = false
   for (const name of chosen) entries[name] = { status: "loading", history: [] };
   const nowhere = keep ? {} : { ...NOWHERE, notice: "", reveal, invitation: null };
   const wanted = focus ?? asking.focus;
-  store.set({ ...source, entries, focus: wanted !== null && chosen.includes(wanted) ? wanted : null, ...nowhere });
-  await Promise.all(chosen.map((name) => lookAt(store, name)));
+  const opened = wanted !== null && chosen.includes(wanted) ? wanted : (chosen[0] ?? null);
+  store.set({ ...source, entries, focus: opened, ...nowhere });
+  const answers = chosen.map((name) => lookAt(store, name));
+  if (reveal !== null && opened !== null) return void (await answers[chosen.indexOf(opened)]); // the show begins
+  await Promise.all(answers);
   if (change && store.state.focus !== null) await apply(store, change);
 }
 
@@ -63,9 +66,13 @@ async function lookAt(store, name) {
     const found = await request(store, name, UNCHANGED);
     if (found === null || outdated()) return;
     store.setEntry(name, { status: "ready", history: [], ...("label" in found ? { seen: found } : { original: found }) });
-    if (store.state.focus === null) lookInto(store, name);
+    const { focus, entries } = store.state;
+    if (focus === null || entries[focus]?.status === "error") lookInto(store, name);
   } catch (error) {
-    if (!outdated()) store.setEntry(name, { status: "error", error: reason(error) });
+    if (outdated()) return;
+    store.setEntry(name, { status: "error", error: reason(error) });
+    const ready = Object.keys(store.state.entries).find((other) => store.state.entries[other].status === "ready");
+    if (store.state.focus === name && ready) lookInto(store, ready);
   }
 }
 

@@ -5,7 +5,7 @@ import { h, replace } from "./dom.js";
 import { say } from "./language.js";
 import { miniature } from "./miniature.js";
 import { decimal, percent } from "./number.js";
-import { gather, meanProbability, unitsOf } from "./record.js";
+import { gather, unitsOf } from "./record.js";
 import { isShown } from "./store.js";
 import { vectorCells } from "./vector.js";
 
@@ -68,7 +68,7 @@ function card(store, name) {
 
 /** @param {import("./record.js").Look} look */
 function figures(look) {
-  const mean = meanProbability(look);
+  const mean = look.mean_probability ?? null;
   return h("p", { class: "figures" },
     mean !== null && h("span", { class: mean < UNSURE ? "trouble" : "", title: say("mean_probability_note") },
       say("mean_probability", { share: percent(mean) })),
@@ -80,11 +80,11 @@ function figures(look) {
  * @param {import("./record.js").Look} look
  */
 export function doubt(look) {
-  const unseen = (look.source.units ?? []).filter((unit) => unit.seen === false).map((unit) => `“${unit.text}”`);
-  const mean = meanProbability(look) ?? 1;
-  if (unseen.length > 0 && mean < UNSURE) return say("doubt_both", { words: unseen.join(", "), share: percent(mean) });
-  if (unseen.length > 0) return say("doubt_unseen", { words: unseen.join(", ") });
-  return mean < UNSURE ? say("doubt_unsure", { share: percent(mean) }) : null;
+  const strange = (look.source.units ?? []).filter((unit) => unit.unfamiliar).map((unit) => `“${unit.text}”`);
+  const share = percent(look.mean_probability ?? 1);
+  if (look.doubtful) return say("doubt_both", { words: strange.join(", "), share });
+  if (strange.length > 0) return say("doubt_unseen", { words: strange.join(", ") });
+  return (look.mean_probability ?? 1) < UNSURE ? say("doubt_unsure", { share }) : null;
 }
 
 /**

@@ -6,7 +6,7 @@ import { common } from "./diff.js";
 import { h, replace } from "./dom.js";
 import { say } from "./language.js";
 import { change as difference, decimal, percent } from "./number.js";
-import { meanProbability, sidesOf, unitsOf } from "./record.js";
+import { sidesOf, unitsOf } from "./record.js";
 import { changeOf, focused } from "./store.js";
 
 /**
@@ -113,7 +113,7 @@ function version(name, look, others, key) {
     h("dt", {}, name),
     h("dd", { dir: "auto" },
       look.target.words.flatMap((word, index) => [kept.has(index) ? word : h("mark", { class: key }, word), " "]),
-      h("span", { class: "figures" }, say("mean_probability", { share: percent(meanProbability(look) ?? 0) }))));
+      h("span", { class: "figures" }, say("mean_probability", { share: percent(look.mean_probability ?? 0) }))));
 }
 
 /**

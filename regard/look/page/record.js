@@ -2,7 +2,7 @@
 
 /**
  * @typedef {{text: string, word: number | null, unit?: number | null}} Piece
- * @typedef {{text: string, words: string[], units?: {text: string, word: number, seen?: boolean}[], pieces: Piece[]}} Side
+ * @typedef {{text: string, words: string[], units?: {text: string, word: number, unfamiliar?: string | null}[], pieces: Piece[]}} Side
  * @typedef {{piece: string, id: number, probability: number}} Candidate
  * @typedef {{kind: string, layer: number, head: number, query: number[], scores: (number | null)[],
  *   weights: number[], weighted_values: number[][], context: number[], centre: number | null,
@@ -14,7 +14,7 @@
  *   position: number | null, replace?: number | null, multiply?: number | null}} Edit
  * @typedef {{width: number, height: number, rows: number, columns: number, png: string}} Picture
  * @typedef {{format: string, model: any, source: Side, target: Side, score: number, log_probability: number,
- *   finished: boolean, forced: boolean, prefix: number, alignment: number[][] | null,
+ *   finished: boolean, mean_probability?: number | null, doubtful?: boolean, forced: boolean, prefix: number, alignment: number[][] | null,
  *   attention: Record<string, number[][][][]>, steps: Step[], shown_dimensions: number, dimensions?: any,
  *   fixed_vector: number[] | null, image?: Picture | null, intervention: {ban: number[], edits: Edit[]} | null,
  *   beam: {nodes: Node[]} | null, over_time: any[] | null,
@@ -51,22 +51,13 @@ export function labelsOf(side) {
 }
 
 /**
- * The probability of a word: the product over its pieces.
+ * The probability of a word: the geometric mean over its pieces.
  * @param {Look} look
  * @param {Unit} unit
  */
 export function probabilityOf(look, unit) {
-  return unit.pieces.reduce((product, piece) => product * (look.steps[piece]?.probability ?? 1), 1);
-}
-
-/**
- * The mean probability of a word: the geometric mean over the target's words.
- * @param {Look} look
- */
-export function meanProbability(look) {
-  const words = unitsOf(look.target, "words", true).filter((unit) => unit.pieces.some((piece) => look.steps[piece]));
-  const sum = words.reduce((total, unit) => total + Math.log(Math.max(probabilityOf(look, unit), 1e-12)), 0);
-  return words.length === 0 ? null : Math.exp(sum / words.length);
+  const product = unit.pieces.reduce((all, piece) => all * (look.steps[piece]?.probability ?? 1), 1);
+  return product ** (1 / unit.pieces.length);
 }
 
 /**

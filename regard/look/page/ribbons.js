@@ -106,7 +106,7 @@ function write({ stage, above, below }, store, table) {
   const labels = table.rows.map((unit) => unit.label);
   const before = original ? (tableOf(store.state, original)?.rows ?? []).map((unit) => unit.label) : labels;
   const told = replaced(labels, before);
-  const unseen = new Set((table.look.source.units ?? []).flatMap((unit, index) => (unit.seen === false ? [index] : [])));
+  const unseen = new Set((table.look.source.units ?? []).flatMap((unit, index) => (unit.unfamiliar ? [index] : [])));
   stage.classList.toggle("fresh", store.state.reveal !== null);
   stage.dataset.kind = kind;
   above.setAttribute("aria-label", say(kind === "decoder-self" ? "to_target" : "from_source"));

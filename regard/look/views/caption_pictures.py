@@ -30,7 +30,7 @@ from regard.look.views.pictures import check_picture_path, write_picture
 
 COLUMNS = 6  # pictures side by side
 PANEL = 1.7  # inches
-FADED = "#b8c0c8"  # words that are not marked
+FADED = "#6b7682"  # words that are not marked; a contrast of 4.6:1
 DIM = 0.25  # of the light that a cell with no weight keeps
 SIDE = 384  # least pixels of a drawn image's longer side
 FRAME = (4.6, 5.0)  # inches
@@ -81,7 +81,7 @@ def animation(look: Look, *, font: str | Path | None = None, milliseconds: int =
     pictures = [full_light(image), *(light(image, weights) for weights in word_maps(look))]
     frames = [_frame(picture, look.target, number - 1, families) for number, picture in enumerate(pictures)]
     buffer = io.BytesIO()
-    first, *others = [frame.quantize(128) for frame in frames]
+    first, *others = [frame.quantize(256) for frame in frames]
     first.save(buffer, "GIF", save_all=True, append_images=others, duration=milliseconds, loop=0)
     return buffer.getvalue()
 

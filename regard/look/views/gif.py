@@ -8,24 +8,30 @@ from __future__ import annotations
 
 import io
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
 import numpy as np
 from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.colors import Colormap, to_hex, to_rgb
 from matplotlib.figure import Figure
 from matplotlib.font_manager import FontProperties
+from numpy.typing import NDArray
 from PIL import Image, ImageDraw
 
 from regard.look.views.fonts import fonts_for
-from regard.look.views.heatmap import INK, PAPER
+from regard.look.views.heatmap import INK, MUTED, PAPER
 from regard.look.views.pictures import GIF_WIDTH, write_picture
 from regard.look.views.vector import SIGNS
 
 WIDTH, HEIGHT = GIF_WIDTH, 600
 BLUE, ACCENT, RULE, SHADE = "#4a86bf", "#b4531a", "#d9e0e7", "#eef3f8"
-PALETTE = 128  # colours of a GIF
+SIGN_LEVELS = 101  # shades of a cell
+BLENDS = 12  # shades between an ink and its ground, for smooth edges
+
+Place = tuple[float, float, float, float]
+"""x, y, width and height."""
 
 
 @dataclass(frozen=True)
@@ -72,9 +78,13 @@ class Mark:
     @classmethod
     def cell(cls, x: float, y: float, width: float, height: float, shade: float, value: float, what: str) -> Mark:
         """A number as a colour, from -1 to 1."""
-        red, green, blue, _ = SIGNS((min(max(shade, -1.0), 1.0) + 1) / 2)
-        colour = f"#{round(red * 255):02x}{round(green * 255):02x}{round(blue * 255):02x}"
-        return cls("box", x, y, width, height, colour=colour, what=what, value=value, edge=True)
+        level = round((min(max(shade, -1.0), 1.0) + 1) / 2 * (SIGN_LEVELS - 1)) / (SIGN_LEVELS - 1)
+        return cls("box", x, y, width, height, colour=to_hex(SIGNS(level)), what=what, value=value, edge=True)
+
+    @classmethod
+    def moving(cls, place: Place, shade: float) -> Mark:
+        """A cell on its way, without a value."""
+        return replace(cls.cell(*place, shade, 0.0, ""), value=None)
 
     @classmethod
     def bar(cls, x: float, y: float, width: float, height: float, colour: str) -> Mark:
@@ -113,12 +123,31 @@ def save_gif(
     """Draw all frames, `size` pixels wide, and write them whole or not at all."""
     lettering = Lettering(fonts_for((mark.text for frame in frames for mark in frame.marks), font), size / WIDTH)
     images = [draw_frame(frame, lettering) for frame in frames]
-    write_images(images, [frame.milliseconds / speed for frame in frames], path)
+    palette = palette_of(SIGNS, SIGN_LEVELS, (INK, MUTED, BLUE, ACCENT), (PAPER, SHADE), RULE)
+    write_images(images, [frame.milliseconds / speed for frame in frames], path, palette)
 
 
-def write_images(images: Sequence[Image.Image], milliseconds: Sequence[float], path: Path) -> None:
-    """Write images of one size as a GIF that plays for ever, all in one palette."""
-    palette = _palette(images)
+def palette_of(
+    ramp: Colormap, levels: int, inks: Sequence[str], grounds: Sequence[str], *others: str
+) -> NDArray[np.int64]:
+    """The colours (N, 3) of a GIF: evenly spaced colours of a ramp, and inks with their blends into each ground.
+
+    A palette counted from the pixels would merge neighbouring shades of the ramp, which shows as bands.
+    """
+    shares = np.linspace(0, 1, BLENDS)[:, None]
+    blends = [
+        (1 - shares) * np.array(to_rgb(ink)) + shares * np.array(to_rgb(ground)) for ink in inks for ground in grounds
+    ]
+    ramped = ramp(np.linspace(0, 1, levels))[:, :3]
+    colours = np.concatenate([ramped, *blends, [to_rgb(each) for each in (*grounds, *others)]])
+    return np.unique(np.rint(colours * 255).astype(np.int64), axis=0)
+
+
+def write_images(
+    images: Sequence[Image.Image], milliseconds: Sequence[float], path: Path, palette: NDArray[np.int64]
+) -> None:
+    """Write images of one size as a GIF that plays for ever, all in one palette of at most 256 colours."""
+    assert len(palette) <= 256, f"a GIF cannot have {len(palette)} colours"
     indexed = [_indexed(image, palette) for image in images]
     buffer = io.BytesIO()
     # A GIF counts in hundredths of a second, and players slow down what is faster than two of them.
@@ -127,26 +156,15 @@ def write_images(images: Sequence[Image.Image], milliseconds: Sequence[float], p
     write_picture(path, buffer.getvalue())
 
 
-def _palette(images: Sequence[Image.Image]) -> Image.Image:
-    """The colours that all images need, from some of them."""
-    some = [images[place] for place in sorted({*np.linspace(0, len(images) - 1, 6).astype(int).tolist()})]
-    sheet = Image.new("RGB", (some[0].width, sum(image.height for image in some)))
-    top = 0
-    for image in some:
-        sheet.paste(image, (0, top))
-        top += image.height
-    colours = sheet.quantize(PALETTE - 1, dither=Image.Dither.NONE).getpalette() or []
-    palette = Image.new("P", (1, 1))
-    palette.putpalette([*colours[: 3 * (PALETTE - 1)], 255, 255, 255])
-    return palette
-
-
-def _indexed(image: Image.Image, palette: Image.Image) -> Image.Image:
-    """The image in the colours of the palette; paper stays white, which Pillow's search for the nearest misses."""
-    found = np.array(image.quantize(palette=palette, dither=Image.Dither.NONE))
-    found[(np.asarray(image) == 255).all(-1)] = PALETTE - 1
-    indexed = Image.fromarray(found, "P")
-    indexed.putpalette(palette.getpalette() or [])
+def _indexed(image: Image.Image, palette: NDArray[np.int64]) -> Image.Image:
+    """The image in the nearest colours of the palette."""
+    pixels = np.asarray(image).astype(np.int64)  # (H, W, 3)
+    packed = (pixels[..., 0] << 16) | (pixels[..., 1] << 8) | pixels[..., 2]
+    seen, places = np.unique(packed, return_inverse=True)
+    colours = np.stack([seen >> 16, (seen >> 8) & 255, seen & 255], axis=-1)  # (U, 3)
+    nearest = ((colours[:, None] - palette) ** 2).sum(-1).argmin(-1)
+    indexed = Image.fromarray(nearest[places].reshape(packed.shape).astype(np.uint8), "P")
+    indexed.putpalette(palette.flatten().tolist())
     return indexed
 
 

@@ -22,17 +22,19 @@ from matplotlib.font_manager import FontProperties
 from regard.look.maps import Choice, Map, maps_of
 from regard.look.record import Look
 from regard.look.views.fonts import fonts_for
+from regard.look.views.notes import notes
 from regard.look.views.pictures import check_picture_path, write_picture
 from regard.look.views.terminal import shorten
 
-INK, MUTED, PAPER = "#22303c", "#7b8794", "#ffffff"
+INK, MUTED, PAPER = "#22303c", "#5f6b78", "#ffffff"  # muted text has a contrast of 5.4:1
 # White, then one hue that darkens evenly: weights are compared by lightness alone, also in grey print.
 COLOURS = LinearSegmentedColormap.from_list(
     "regard", ["#f5f7fa", "#cfdff0", "#8fb8de", "#4a86bf", "#1f568f", "#0d2f5c"]
 )
 CELL, SMALLEST_CELL, BAR, MARGIN, GAP = 0.34, 0.09, 0.09, 0.18, 0.22  # inches
 WIDEST_GRID, WIDEST_FLOW = 15.0, 11.0  # inches of cells that a grid may take; of panels side by side
-FONT_SIZE, TITLE_SIZE = 10.5, 12.0  # points
+FONT_SIZE, TITLE_SIZE, NOTE_SIZE = 10.5, 12.0, 8.5  # points
+NOTE_LINE = 0.17  # inches
 LONGEST_LABEL = 24
 SCREEN_DPI = 100
 
@@ -47,6 +49,7 @@ class Panel:
     column_labels: bool = True
     measures: bool = False  # entropy beside the rows, coverage below the columns
     cell: float = CELL
+    notes: tuple[str, ...] = ()  # lines below the map
 
     @property
     def labels(self) -> tuple[list[str], list[str]]:
@@ -122,7 +125,7 @@ def sheet_of(looks: Sequence[Look], choice: Choice, *, measures: bool = False) -
     for look in looks:
         maps = maps_of(look, choice)
         if len(maps) == 1:
-            single.append(Panel(maps[0], maps[0].name, measures=measures))
+            single.append(Panel(maps[0], maps[0].name, measures=measures, notes=tuple(notes(look))))
         else:
             rows += _grid(maps, measures)
     return [*_flow(single), *rows]
@@ -176,7 +179,7 @@ class _Room:
 def sheet_figure(sheet: Sheet, *, title: str | None = None, font: str | Path | None = None) -> Figure:
     """A figure of all panels: column labels along the top, row labels down the side, and one scale."""
     panels = [panel for row in sheet for panel in row]
-    words = [word for panel in panels for labels in panel.labels for word in labels]
+    words = [word for panel in panels for labels in (*panel.labels, panel.notes) for word in labels]
     families = fonts_for([*words, title or ""], font)
     figure = NotebookFigure(facecolor=PAPER)
     FigureCanvasAgg(figure)
@@ -246,7 +249,13 @@ def _room(figure: Figure, panel: Panel, families: list[str]) -> _Room:
         right = max(0.0, last * 0.72 - panel.cell * 0.4) if slant else 0.0  # the last one leans out
     if panel.measures:
         right = max(right, 0.5)
-    return _Room(left, top, right, 0.3 if panel.measures else 0.0, slant)
+    below = 0.3 if panel.measures else 0.0
+    if panel.notes:
+        small = FontProperties(family=families, size=NOTE_SIZE)
+        cells = max(len(columns), 1) * panel.cell
+        right = max(right, _widest(figure, panel.notes, small) - left - cells)
+        below += 0.12 + NOTE_LINE * len(panel.notes)
+    return _Room(left, top, right, below, slant)
 
 
 def _widest(figure: Figure, words: Iterable[str], properties: FontProperties) -> float:
@@ -269,6 +278,11 @@ def _draw_panel(figure: Figure, panel: Panel, room: _Room, left: float, top: flo
     _draw_matrix(axes, panel, rows, columns, properties, room.slant)
     if panel.measures:
         _draw_measures(axes, panel.map, FontProperties(family=families, size=min(8.5, panel.font_size)))
+    below = bottom - (0.3 if panel.measures else 0.0) - 0.12
+    for number, note in enumerate(panel.notes):
+        small = FontProperties(family=families, size=NOTE_SIZE)
+        place = left / width, (below - NOTE_LINE * number) / height
+        figure.text(*place, note, fontproperties=small, color=MUTED, va="top", parse_math=False)
     if panel.title:
         small = FontProperties(family=families, size=max(panel.font_size, 9.0))
         axes_left = (left + room.left) / width

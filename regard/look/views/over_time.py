@@ -11,10 +11,10 @@ from PIL import Image
 from rich.text import Text
 
 from regard.errors import ConfigError, DataError
-from regard.look.maps import Choice, Map, maps_of
+from regard.look.maps import Choice, Map, ends_matter, maps_of
 from regard.look.record import Look
-from regard.look.views.gif import WIDTH, write_images
-from regard.look.views.heatmap import PAPER, Panel, grid_cell, save_figure, sheet_figure
+from regard.look.views.gif import WIDTH, palette_of, write_images
+from regard.look.views.heatmap import COLOURS, INK, MUTED, PAPER, Panel, grid_cell, save_figure, sheet_figure
 from regard.look.views.terminal import map_table
 
 STRIP_MOMENTS, TERMINAL_MOMENTS = 6, 3
@@ -59,11 +59,12 @@ def moment_maps(look: Look, choice: Choice) -> list[tuple[int, Map]]:
         raise ConfigError("over time only the alignment is kept: leave --kind, --layer, --head and --average out.")
     if not look.over_time:
         raise DataError(f"{look.model.name}: nothing was kept over time.")
-    found = []
-    for moment in look.over_time:
-        then = look.model_copy(update={"target": moment.target, "alignment": moment.alignment})
-        found.append((moment.update, maps_of(then, choice)[0]))
-    return found
+    then = [
+        look.model_copy(update={"target": moment.target, "alignment": moment.alignment}) for moment in look.over_time
+    ]
+    ends = any(ends_matter(each, choice) for each in then) if choice.specials is None and not choice.pieces else None
+    maps = [maps_of(each, choice, ends=ends)[0] for each in then]
+    return [(moment.update, drawn) for moment, drawn in zip(look.over_time, maps, strict=True)]
 
 
 def spread(count: int, most: int) -> list[int]:
@@ -96,4 +97,4 @@ def _save_gif(
         image.paste(Image.open(buffer).convert("RGB"), (0, 0))
         images.append(image)
     times = [FRAME / speed] * (len(images) - 1) + [LAST_FRAME / speed]
-    write_images(images, times, path)
+    write_images(images, times, path, palette_of(COLOURS, 192, (INK, MUTED), (PAPER,)))

@@ -120,19 +120,21 @@ def look_table(
     digits: bool = False,
     measures: bool = False,
 ) -> Text:
-    """All chosen maps of a look, one below the other; of a model without attention its fixed vector."""
+    """All chosen maps of a look, one below the other, and notes; of a model without attention its fixed vector."""
     from regard.look.maps import Choice, maps_of
+    from regard.look.views.notes import notes
 
     choice = choice or Choice()
-    if look.fixed_vector is not None and choice.is_alignment:
-        return vector_table(look, width=width, colour=colour, digits=digits)
-    maps = maps_of(look, choice)
     parts: list[Text] = []
-    for drawn in maps:
-        if drawn.name:
-            parts += [Text(f"{choice.kind or 'cross'}, {drawn.name}", "bold"), Text()]
-        parts += [map_table(drawn, width=width, colour=colour, digits=digits, measures=measures), Text()]
-    table = Text("\n", no_wrap=True, overflow="ignore", end="").join(parts[:-1])
+    if look.fixed_vector is not None and choice.is_alignment:
+        parts += [vector_table(look, width=width, colour=colour, digits=digits), Text()]
+    else:
+        for drawn in maps_of(look, choice):
+            if drawn.name:
+                parts += [Text(f"{choice.kind or 'cross'}, {drawn.name}", "bold"), Text()]
+            parts += [map_table(drawn, width=width, colour=colour, digits=digits, measures=measures), Text()]
+    said = [Text(shorten(line, width, "~" if digits else "…"), "dim") for line in notes(look)]
+    table = Text("\n", no_wrap=True, overflow="ignore", end="").join([*parts, *said] if said else parts[:-1])
     table.no_wrap, table.overflow = True, "ignore"
     return table
 

@@ -18,7 +18,7 @@ from regard.data.images.batches import CaptionBatchPlan
 from regard.data.images.captions import CaptionCorpus, Captioned, is_scenes, open_captions
 from regard.data.text.sources import FilePath, choose_tokenizer, spread
 from regard.data.text.tokenizer import Tokenizer
-from regard.decoding import search
+from regard.decoding.search import search
 from regard.errors import ConfigError
 from regard.evaluation.scores import corpus_scores
 from regard.inference.captioner import Captioner

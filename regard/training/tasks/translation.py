@@ -7,11 +7,14 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 
+from regard.config.languages import languages_of_text
 from regard.config.recipes import with_overrides
 from regard.config.settings import Recipe, TrainingSettings
 from regard.data.text.batches import BatchPlan
+from regard.data.text.overlap import load_fingerprint
 from regard.data.text.sources import (
     NO_VALIDATION,
     Given,
@@ -28,6 +31,7 @@ from regard.inference.translator import Translator
 from regard.look.moments import keep_moment
 from regard.models.contract import Batch, MakeModel, Model, Output
 from regard.storage.card import translator_card
+from regard.storage.folder import WORDS_FILE
 from regard.storage.weights import model_tensors
 from regard.training.loop import Run
 from regard.training.prepare import Prepared, load_prepared, prepare, save_prepared, save_run
@@ -71,6 +75,7 @@ class TranslationTask(Task[Translator]):
         without = isinstance(valid, str) and valid == NO_VALIDATION
         check_valid_is_there(self.recipe, None if without else "given or held out")
         text = open_text(train, "train")
+        recipe = with_languages(self.recipe, text.description)
         valid_text = None if valid is None or without else open_text(valid, "valid")
         if valid is None:
             if (held := hold_out(text)) is not None:
@@ -81,7 +86,11 @@ class TranslationTask(Task[Translator]):
                 reporter.say("warning: too few pairs to hold some out: there is no validation.")
         start = self.start_from
         tokenizers = None if start is None else Tokenizers(start.source_tokenizer, start.target_tokenizer)
-        return prepare(self.recipe, text, valid_text, folder, tokenizers, reporter)
+        prepared = prepare(recipe, text, valid_text, folder, tokenizers, reporter)
+        if start is None or prepared.words is None:
+            return prepared
+        before = load_fingerprint(start.path, WORDS_FILE)
+        return replace(prepared, words=None if before is None else np.union1d(before, prepared.words))
 
     def open(self, folder: Path) -> PreparedTranslation:
         """The encoded text."""
@@ -166,12 +175,38 @@ class PreparedTranslation(PreparedTask[Translator]):
             metrics=metrics,
             card=translator_card(self.recipe, metrics, name, model_class),
             fingerprint=prepared.hashes,
+            words=prepared.words,
             model_class=model_class,
         )
         folder = run.out if self.own is None else None
+        if folder is not None and not metrics.get("unfinished"):
+            self._compile(run)
         return Translator(
-            model, self.recipe, source, target, metrics=metrics, device=run.device, name=name, folder=folder
+            model,
+            self.recipe,
+            source,
+            target,
+            metrics=metrics,
+            device=run.device,
+            name=name,
+            folder=folder,
+            seen_words=prepared.words,
         )
+
+    def _compile(self, run: Run) -> None:
+        """Make the compiled copy for the engine of the recipe, so that the first translation need not."""
+        if self.recipe.search.engine == "torch":
+            return
+        try:
+            Translator.load(run.out).prepare()
+        except ConfigError as error:  # such as a missing package; the model is whole without it
+            run.reporter.say(str(error))
+
+
+def with_languages(recipe: Recipe, description: str) -> Recipe:
+    """The recipe with the languages that the description of the text tells, unless it has them."""
+    languages = recipe.text.languages or languages_of_text(description)
+    return recipe.model_copy(update={"text": recipe.text.model_copy(update={"languages": languages})})
 
 
 def translator_of(prepared: Prepared, model: Model, out: Path, device: torch.device) -> Translator:

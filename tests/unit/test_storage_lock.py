@@ -1,16 +1,23 @@
-"""One training in a folder, whatever lies where the lock goes."""
+"""One writer in a folder, whatever lies where the lock goes."""
 
 import errno
 import os
 import subprocess
 import sys
+from contextlib import AbstractContextManager
 from pathlib import Path
 
 import pytest
 
 from regard.errors import ModelFolderError
-from regard.training import lock as lock_module
-from regard.training.lock import LOCK, only_training_in
+from regard.storage import lock as lock_module
+from regard.storage.lock import lock_name, only_writer
+
+LOCK = lock_name("training")
+
+
+def only_training_in(out: Path) -> AbstractContextManager[None]:
+    return only_writer(out, "training", "--out")
 
 
 def test_a_second_training_is_refused_through_any_name_of_the_folder(tmp_path: Path) -> None:
@@ -31,8 +38,8 @@ def test_a_second_training_is_refused_through_any_name_of_the_folder(tmp_path: P
 def test_a_killed_training_lets_go(tmp_path: Path) -> None:
     code = (
         "import os, signal, sys, pathlib\n"
-        "from regard.training.lock import only_training_in\n"
-        "with only_training_in(pathlib.Path(sys.argv[1])): os.kill(os.getpid(), signal.SIGKILL)"
+        "from regard.storage.lock import only_writer\n"
+        "with only_writer(pathlib.Path(sys.argv[1]), 'training', '--out'): os.kill(os.getpid(), signal.SIGKILL)"
     )
     assert subprocess.run([sys.executable, "-c", code, str(tmp_path)]).returncode == -9
     assert (tmp_path / LOCK).exists()

@@ -1,0 +1,96 @@
+"""Evaluates one finished model; the results are plain values for results.json."""
+
+from __future__ import annotations
+
+import json
+import statistics
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from regard.errors import ConfigError
+from regard.evaluation.test_set import TestSet
+from regard.inference.captioner import Captioner
+from regard.inference.captioner_evaluation import evaluate_captioner
+from regard.inference.classifier import Classifier
+from regard.inference.translator import Translator
+from regard.models.image_classifier import multiply_adds
+
+LOG = "log.jsonl"
+POINTS = 200  # of a loss curve, at most
+
+
+@dataclass(frozen=True)
+class Test:
+    """What every entrant is measured on: a test set of text, or image data with a test split."""
+
+    text: TestSet | None = None
+    images: str | Path | None = None
+    beam: int | None = None
+    sentences: tuple[str, ...] = field(default=())  # whose attention is drawn
+
+
+def measure(task: str, folder: Path, test: Test, device: str) -> dict[str, Any]:
+    """The results of the model in a folder."""
+    found = {"translation": _translation, "captioning": _captions, "classification": _classes}[task](
+        folder, test, device
+    )
+    return found | _curve(folder)
+
+
+def _translation(folder: Path, test: Test, device: str) -> dict[str, Any]:
+    assert test.text is not None  # the queue opens it
+    translator = Translator.load(folder, device)
+    list(translator.translate_lines(test.text.sources[:2]))  # the first call makes the engine's weights
+    report = translator.evaluate(
+        test.text.sources, test.text.references, gold_alignments=test.text.gold, beam=test.beam, perplexity=False
+    )
+    told = report.to_dict()
+    return _common(translator.metrics) | {
+        "bleu": told["bleu"]["value"],
+        "bleu_signature": told["bleu"]["signature"],
+        "chrf": told["chrf"]["value"],
+        "by_length": told["by_length"],
+        "aer": None if report.alignment is None else report.alignment.this_step.aer,
+        "sentences_per_second": None if report.speed is None else report.speed.sentences_per_second,
+        "translations": list(report.hypotheses),
+    }
+
+
+def _captions(folder: Path, test: Test, device: str) -> dict[str, Any]:
+    captioner = Captioner.load(folder, device)
+    found = evaluate_captioner(captioner, test.images)
+    scores = {name: value for name, value in found.items() if isinstance(value, int | float)}
+    return _common(captioner.metrics) | {"scores": scores}
+
+
+def _classes(folder: Path, test: Test, device: str) -> dict[str, Any]:
+    if test.images is None:
+        raise ConfigError("--test: image classifiers need test images: name their data with --train or --test.")
+    classifier = Classifier.load(folder, device)
+    found = classifier.evaluate(classifier.labelled_images(test.images, "test"))
+    return _common(classifier.metrics) | {
+        "accuracy": found.accuracy,
+        "loss": found.loss,
+        "multiply_adds": multiply_adds(classifier.network.cpu(), classifier.shape),
+    }
+
+
+def _common(metrics: dict[str, Any]) -> dict[str, Any]:
+    names = ("parameters", "seconds", "epochs", "updates", "machine")
+    return {name: metrics.get(name) for name in names}
+
+
+def _curve(folder: Path) -> dict[str, Any]:
+    """Training loss by update and seconds, and training speed, from the log of the training if it is there."""
+    path = folder / LOG
+    if not path.exists():
+        return {"curve": [], "tokens_per_second": None}
+    events = [json.loads(line) for line in path.read_text("utf-8").splitlines() if line.endswith("}")]
+    updates = [event for event in events if event["event"] == "update"]
+    speeds = [event["tokens_per_second"] for event in updates if "tokens_per_second" in event]
+    step = max(1, -(-len(updates) // POINTS))
+    return {
+        "curve": [[event["update"], event["seconds"], event["loss"]] for event in updates[::step]],
+        "tokens_per_second": statistics.median(speeds) if speeds else None,
+    }
