@@ -87,8 +87,8 @@ def test_translations_stand_side_by_side_and_names_stay_text(visit: Open, transl
     page.locator(".card.here .translation").wait_for()
     for box in page.locator(".model input").all():
         box.set_checked(True, force=True)
-    page.get_by_label("Sentence").fill(SENTENCE)
-    page.get_by_label("Sentence").press("Enter")
+    page.get_by_label("Sentence", exact=True).fill(SENTENCE)
+    page.get_by_label("Sentence", exact=True).press("Enter")
     expect(page.locator(".card .translation")).to_have_count(4)
     expect(page.locator('.card[data-model="bahdanau"] .translation')).to_have_text(
         translators["bahdanau"].translate(SENTENCE).text

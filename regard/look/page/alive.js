@@ -50,7 +50,11 @@ export async function perform(store, text) {
   if (!look || !table) return void store.set({ reveal: null });
   const found = propose(store, table);
   if (!stillness()) await write(store, look, table.rows.length);
-  if (shown(store.state) === look) store.set({ reveal: null, invitation: await found });
+  if (shown(store.state) === look) store.set({ reveal: null });
+  const invitation = await found;
+  const { focus, entries, text: now } = store.state;
+  // heads may have come since, or the visitor has found something else to do
+  if (invitation && now === text && focus !== null && entries[focus]?.history.length === 0) store.set({ invitation });
 }
 
 /**

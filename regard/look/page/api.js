@@ -84,6 +84,18 @@ export async function askSample(name, seed) {
 }
 
 /**
+ * The architecture of a model over some words, as SVG.
+ * @param {string} model
+ * @param {string[]} source
+ * @param {string[]} target
+ * @returns {Promise<string>}
+ */
+export async function askDiagram(model, source, target) {
+  const asked = new URLSearchParams({ model, source: source.join(" "), target: target.join(" ") });
+  return (await send(`api/diagram?${asked}`)).text();
+}
+
+/**
  * @param {string} path
  * @param {Blob} [body]
  * @param {AbortSignal} [signal]

@@ -207,4 +207,6 @@ export const ENGLISH = {
   "cross-short": "Cross",
   "encoder-self-short": "Encoder",
   "decoder-self-short": "Decoder",
+  map_hint: "The model, unrolled over these words. The current step is lit; choose an attention box to see its numbers.",
+  map_first: "The model, unrolled over the first {count} words. The current step is lit; choose an attention box to see its numbers.",
 };

@@ -56,7 +56,10 @@ export function modeTabs(store) {
  */
 function turn(store, mode) {
   if (mode === store.state.mode) return;
-  store.set({ mode, focus: null, ...NOWHERE, notice: "", invitation: null });
+  const able = readers(store.state, mode).map((model) => model.name);
+  const some = able.some((name) => store.state.chosen.includes(name)) ? [] : able.slice(0, 3);
+  const chosen = [...store.state.chosen, ...some];
+  store.set({ mode, chosen, focus: null, ...NOWHERE, notice: "", invitation: null });
   const ready = Object.keys(store.state.entries).find((name) => isShown(store.state, name));
   if (ready) lookInto(store, ready);
   else openAlive(store);

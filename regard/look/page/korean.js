@@ -208,4 +208,6 @@ export const KOREAN = {
   "cross-short": "크로스",
   "encoder-self-short": "인코더",
   "decoder-self-short": "디코더",
+  map_hint: "이 단어들에 대해 펼친 모델입니다. 현재 시점이 밝게 표시됩니다. 어텐션 상자를 고르면 숫자를 볼 수 있습니다.",
+  map_first: "처음 {count}개 단어에 대해 펼친 모델입니다. 현재 시점이 밝게 표시됩니다. 어텐션 상자를 고르면 숫자를 볼 수 있습니다.",
 };

@@ -3,6 +3,7 @@
 import { translate } from "./actions.js";
 import { mountInvitation, openAlive } from "./alive.js";
 import { askModels, Refusal } from "./api.js";
+import { mountArchitecture } from "./architecture.js";
 import { mountBar } from "./bar.js";
 import { mountCandidates } from "./candidates.js";
 import { doubt, mountCards } from "./cards.js";
@@ -49,7 +50,8 @@ function build(page, store) {
   const [ribbons, fixed, picture, seen] = ["ribbons-part", "fixed-part", "picture-part", "seen-part"].map((key) => part(key));
   const invitation = h("div", { class: "invitation", hidden: true });
   const player = h("div", { class: "player", hidden: true });
-  const [matrix, steps, tree, time] = ["matrix-part", "steps-part", "tree-part", "time-part"].map((key) => part(key));
+  const [matrix, steps, map, tree, time] = ["matrix-part", "steps-part", "map-part", "tree-part", "time-part"]
+    .map((key) => part(key));
   const heads = h("div", { class: "heads", role: "group", "aria-label": say("map"), hidden: true });
   const [candidates, weight, changes] = ["panel", "panel weight-part", "panel changes"].map((key) => part(key));
   const tabs = h("div", { class: "tabs", role: "group", "aria-label": say("panels") });
@@ -59,7 +61,7 @@ function build(page, store) {
     h("div", { class: "under-ribbons" }, player, invitation),
     h("div", { class: "columns" },
       h("div", { class: "main-panel" }, head,
-        h("div", { class: "beside" }, h("div", { class: "views" }, matrix, steps, tree, time), heads)),
+        h("div", { class: "beside" }, h("div", { class: "views" }, matrix, steps, map, tree, time), heads)),
       h("div", { class: "side" }, weight, candidates, changes)));
   const bar = h("div", { class: "change-bar", role: "group", "aria-label": say("changes"), hidden: true });
   const note = h("p", {}, store.state.live ? say("attention_note") : say("file_note"));
@@ -68,7 +70,7 @@ function build(page, store) {
     .find((each) => each.offsetParent !== null)?.querySelector("svg.matrix, svg.tree, svg.cells") ?? null);
   mountTop(top, store.state.live, modeTabs(store), shareMenu(store, drawn));
   if (store.state.live) mountForm(form, store);
-  mountPanels(tabs, { matrix, steps, beam: tree, time }, store); // first: the parts look at whether they are hidden
+  mountPanels(tabs, { matrix, steps, map, beam: tree, time }, store); // first: the parts look at whether they are hidden
   mountCards(cards, store);
   mountHeads(switches, heads, store);
   mountTime(time, store);
@@ -83,6 +85,7 @@ function build(page, store) {
   mountCandidates(candidates, store);
   mountWeight(weight, store, tables);
   mountChanges(changes, store);
+  mountArchitecture(map, store);
   mountTree(tree, store);
   mountBar(bar, store);
   followParts(store);

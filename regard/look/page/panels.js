@@ -41,6 +41,7 @@ export function mountPanels(place, parts, store) {
     const current = able.includes(state.panel) ? state.panel : able[0];
     for (const panel of PANELS) parts[panel]?.toggleAttribute("hidden", panel !== current);
     place.hidden = able.length < 2;
+    place.closest(".columns")?.classList.toggle("wide", current === "map");
     const wanted = `${able} ${current}`;
     if (place.dataset.shown === wanted && state.focus === before.focus) return;
     place.dataset.shown = wanted;

@@ -246,7 +246,8 @@ class Drawing:
         if not keys:
             return []
         tops = [self.boxes[name] for name in keys]
-        taps = [self.boxes[node.name] for node in self.diagram.nodes.values() if node.kind == "attend"]
+        attending = [node for node in self.diagram.nodes.values() if node.kind == "attend"]
+        taps = [self.boxes[node.name] for node in attending]
         high = min(box.y for box in tops) - self.row_pitch + RAIL_DROP
         left, right = min(box.x for box in tops), max(box.x for box in taps) - 14
         gutter = self.gutter + 30
@@ -256,8 +257,8 @@ class Drawing:
             lines.append(f'<path class="rail" d="{rounded(corners, 10)}"/>')
         for box in sorted(tops, key=lambda box: box.x):
             lines.append(line([(box.x, box.top), (box.x, high)], "keys", arrow=False))
-        for box in taps:
-            lines.append(line([(box.x - 14, box.y + RAIL_DROP), (box.x - 14, box.bottom)], "keys"))
+        for node, box in zip(attending, taps, strict=True):
+            lines.append(line([(box.x - 14, box.y + RAIL_DROP), (box.x - 14, box.bottom)], "keys", step=node.column))
         lines.append(text_element(left - 4, high - 10, "keys and values", "rail-label"))
         return lines
 
@@ -267,15 +268,23 @@ class Drawing:
         drawn.sort(key=lambda edge: order.index("input" if edge.role == "word" else edge.role))
         lines: list[str] = []
         for role, edges in groupby(drawn, key=lambda edge: "input" if edge.role == "word" else edge.role):
-            routes = [self.route(edge) for edge in edges]
+            kept = list(edges)
+            routes = [self.route(edge) for edge in kept]
+            targets = [self.diagram.nodes[edge.target] for edge in kept]
+            steps = [node.column if node.part == "decoder" else None for node in targets]
             # A halo of the page's colour tells crossing lines apart; all of a role's come first, because lines of
             # one role may share a trunk.
             lines += [f'<path class="halo" d="{rounded(route, CORNER)}"/>' for route in routes]
-            lines += [line(route, role) for route in routes]
+            lines += [line(route, role, step=step) for route, step in zip(routes, steps, strict=True)]
         return lines
 
     def _nodes(self) -> list[str]:
-        return [self._node(node) for node in self.diagram.nodes.values()]
+        """The boxes; each says its half, its kind, and its source position or decoder step, for a page to light it."""
+        return [
+            f'<g class="node" data-part="{node.part}" data-kind="{node.kind}" data-place="{_place(node)}">'
+            f"{self._node(node)}</g>"
+            for node in self.diagram.nodes.values()
+        ]
 
     def _node(self, node: DiagramBox) -> str:
         box = self.boxes[node.name]
@@ -318,3 +327,9 @@ class Drawing:
             lines.append(text_element(x + 40, y + 4.5, name, "legend"))
             x += room
         return lines, y
+
+
+def _place(node: DiagramBox) -> int:
+    """The source position or the decoder step, from 1; 0 where a node belongs to none."""
+    last = node.name.rpartition(".")[2]
+    return int(last) if last.isdigit() else 0

@@ -51,10 +51,11 @@ COLOURS = {
 DASHES = {"start": "7 4", "feeding": "3 4"}
 
 
-def line(points: Sequence[Point], role: str, arrow: bool = True) -> str:
-    """A line through the points in its role's colour and dash."""
+def line(points: Sequence[Point], role: str, arrow: bool = True, step: int | None = None) -> str:
+    """A line through the points in its role's colour and dash; `step`: the decoder step that it leads to."""
     head = f' marker-end="url(#{role})"' if arrow else ""
-    return f'<path class="line {role}" d="{rounded(points, CORNER)}"{head}/>'
+    at = "" if step is None else f' data-step="{step}"'
+    return f'<path class="line {role}"{at} d="{rounded(points, CORNER)}"{head}/>'
 
 
 def rounded(points: Sequence[Point], radius: float) -> str:
