@@ -11,6 +11,7 @@ import argparse
 import hashlib
 import json
 import re
+import shutil
 import sys
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,7 +24,7 @@ from regard.inference.box import CONFIG, METRICS, BoxedModel, Figure, Record, bo
 from regard.interop.compact import export_compact
 from regard.process import tune_process
 from regard.storage.files import write_bytes, write_json, writing_folder
-from regard.storage.folder import CARD, WEIGHTS, WORDS_FILE, holds_finished_model
+from regard.storage.folder import CARD, COMPILED, WEIGHTS, WORDS_FILE, holds_finished_model
 from regard.storage.run import holds_run
 from regard.training import Interrupted
 
@@ -157,6 +158,7 @@ def pack(plan: Plan, places: Places) -> None:
         )
         metrics = json.loads((folder / METRICS).read_text("utf-8"))
         write_json(folder / METRICS, metrics | {"box": record.model_dump()})
+        shutil.rmtree(folder / COMPILED, ignore_errors=True)  # an engine's copy, of this machine
         write_bytes(folder / CARD, card((folder / CARD).read_text("utf-8"), plan, record, own).encode())
 
 

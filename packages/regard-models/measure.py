@@ -2,25 +2,16 @@
 
 from __future__ import annotations
 
-import csv
 from pathlib import Path
 
 import regard
 from regard.evaluation.scores import corpus_scores
-from regard.inference.box import SENTENCES, Figure
+from regard.inference.box import SENTENCES, Figure, own_sentences
 from regard.inference.captioner_evaluation import evaluate_captioner
 
 PACKAGE = Path(__file__).with_name("regard_models")
 IMAGES = 100  # generated images for the floor of an image model
 Trained = regard.Translator | regard.Captioner | regard.Classifier
-
-
-def sentences(languages: tuple[str, str], root: Path = PACKAGE) -> tuple[list[str], list[str]]:
-    """The sentences of our own in two languages."""
-    with open(root / SENTENCES, encoding="utf-8", newline="") as file:
-        rows = list(csv.DictReader(file, delimiter="\t", quoting=csv.QUOTE_NONE))
-    source, target = languages
-    return [row[source] for row in rows], [row[target] for row in rows]
 
 
 def held_out_score(model: Trained, data: str, text: Path | None, languages: tuple[str, str] | None) -> Figure:
@@ -40,7 +31,7 @@ def floor_score(model: Trained, data: str, languages: tuple[str, str] | None) ->
     """The same on twenty sentences of our own, or on a hundred generated images."""
     if isinstance(model, regard.Translator):
         assert languages is not None
-        source, target = sentences(languages)
+        source, target = ([row[code] for row in own_sentences(PACKAGE)] for code in languages)
         made = [each.text for each in model.translate(source)]
         bleu = corpus_scores(made, [target], metrics=("bleu",))["bleu"]
         return Figure(metric="BLEU", value=round(bleu.value, 2), data=f"{len(source)} sentences of {SENTENCES}")

@@ -76,6 +76,7 @@ def _translation(path: Path) -> tuple[AnyRecipe, dict[str, Any]]:
     fingerprint = load_fingerprint(path)
     about = _about(path, folder.recipe, folder.version, weights, folder.metrics) | {
         "paths": None if paths is None else paths._asdict(),
+        "languages": folder.recipe.text.languages,
         "tokenizer": folder.recipe.text.tokenizer,
         "joint": folder.source_tokenizer is folder.target_tokenizer,
         "source_vocabulary": folder.source_tokenizer.size,
@@ -214,6 +215,8 @@ def _facts(about: dict[str, Any]) -> dict[str, str]:
 def _input_and_output(about: dict[str, Any]) -> dict[str, str]:
     """Vocabularies, image sizes, classes."""
     facts: dict[str, str] = {}
+    if about.get("languages"):
+        facts["languages"] = "→".join(about["languages"])
     if "input" in about:
         channels, height, width = about["input"]
         facts["images"] = f"{height} x {width} pixels, {'grey' if channels == 1 else 'colour'}"

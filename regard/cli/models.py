@@ -61,7 +61,7 @@ def _entry(model: "BoxedModel") -> dict[str, Any]:
 
 
 def _table(found: "list[BoxedModel]") -> list[str]:
-    """Aligned columns, then the model that each group's name means."""
+    """Aligned columns, then their size and what the name of a group means."""
     rows = [("name", "languages", "size", "test", "licence of the data")]
     for model in found:
         languages = "images" if model.languages is None else "→".join(model.languages)
@@ -70,9 +70,6 @@ def _table(found: "list[BoxedModel]") -> list[str]:
         rows.append((model.name, languages, size, f"{test.value:.1f} {test.metric}", model.record.licence))
     widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
     lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
-    groups: dict[str, str] = {}
-    for model in found:  # the best of each group first
-        groups.setdefault(model.group, model.name)
-    short = ", ".join(f"{group} is {name}" for group, name in groups.items())
-    total = sum(model.bytes for model in found)
-    return [*lines, "", f"{len(found)} models, {total / 1e6:.1f} MB. Short names: {short}."]
+    total = f"{sum(model.bytes for model in found) / 1e6:.1f} MB"
+    group = found[0].group
+    return [*lines, "", f"{total} in all. {group} alone means {found[0].name}: the best of a group comes first."]

@@ -28,6 +28,7 @@ def quickstart(
 ) -> None:
     """Train a Bahdanau model on embedded phrases, translate unseen sentences, score them, and draw attention.
 
+    Before that, the installed models (`regard models`) translate a sentence each.
     It takes about three minutes, and exits with 1 if the model is worse than it should be.
     """
     from regard.data.toy import toy_corpus
@@ -35,6 +36,7 @@ def quickstart(
     corpus = toy_corpus("phrases", pair)
     target = out or Path("models") / f"quickstart-{pair}"
     started = time.monotonic()
+    _show_installed()
     typer.echo(f"1. Train a Bahdanau model on {TRAIN_PAIRS[pair]:,} embedded sentences, {pair}.")
     translator = _train(pair, target, may_overwrite=out is None, threads=threads)
     typer.echo(f"\n2. Translate {TEST_PAIRS} sentences that it has never seen.\n")
@@ -49,6 +51,28 @@ def quickstart(
     typer.echo(_next(pair, target, sentence, time.monotonic() - started))
     if not good:
         raise typer.Exit(1)
+
+
+def _show_installed() -> None:
+    """Translate a sentence with the best installed model of each direction, and draw the attention of one."""
+    from regard.inference.box import boxed_models, own_sentences
+    from regard.inference.translator import Translator
+
+    models = [model for model in boxed_models() if model.languages is not None]
+    best = {model.group: model for model in reversed(models)}  # the first of a group is its best
+    if not best:
+        return
+    typer.echo("Installed models translate at once: `regard models` lists them.\n")
+    for model in sorted(best.values(), key=lambda model: model.name):
+        assert model.languages is not None
+        sentence = own_sentences()[0][model.languages[0]]
+        typer.echo(f"   {sentence}\n   -> {Translator.load(model.folder).translate(sentence).text}   ({model.name})")
+    drawn = next((model for model in models if model.kind == "bahdanau"), models[0])
+    assert drawn.languages is not None
+    sentence = own_sentences()[0][drawn.languages[0]]
+    typer.echo(f'\nregard look {drawn.name} "{sentence}"\n')
+    _draw(Translator.load(drawn.folder), sentence)
+    typer.echo("\nNow a model of your own.\n")
 
 
 def _train(pair: str, out: Path, may_overwrite: bool, threads: int) -> "Translator":

@@ -153,12 +153,12 @@ def _run(
     except ModuleNotFoundError as error:
         raise ConfigError(f"serving needs {error.name}: pip install 'regard[serve]'.") from None
 
-    from regard.process import tune_process
+    from regard.process import tune_without_torch
     from regard.serve.app import build_app
     from regard.serve.models import load_models
     from regard.serve.server import run_server
 
-    tune_process(threads)
+    tune_without_torch(threads)
     models = load_models(arguments, languages, device, overrides)
     for model in models:
         if not model.languages.known:

@@ -18,7 +18,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from regard.config.recipes import model_kind
 from regard.errors import ModelFolderError, did_you_mean
-from regard.storage.reading import CONFIG_BYTES, RESTORE, exists, read_json
+from regard.storage.reading import CONFIG_BYTES, METRICS_BYTES, RESTORE, exists, read_bounded, read_json
 
 PACKAGE = "regard_models"
 CHECKOUT = Path("packages/regard-models") / PACKAGE  # in a clone of the repository
@@ -95,6 +95,15 @@ def boxed_models(pattern: str = "*", root: Path | None = None) -> list[BoxedMode
     models = [_read(folder) for folder in _folders("*/*", root)]
     found = [model for model in models if fnmatchcase(model.name, pattern)]
     return sorted(found, key=lambda model: (model.group, -model.record.test.value, model.name))
+
+
+def own_sentences(root: Path | None = None) -> list[dict[str, str]]:
+    """Sentences of our own, by language, on which the floors are measured; none without the package."""
+    root = root or box_folder()
+    if root is None or not exists(root / SENTENCES):
+        return []
+    names, *rows = read_bounded(root / SENTENCES, METRICS_BYTES).decode("utf-8").splitlines()
+    return [dict(zip(names.split("\t"), row.split("\t"), strict=True)) for row in rows]
 
 
 def expanded(word: str) -> list[str]:

@@ -21,7 +21,6 @@ from regard.serve.docs_page import docs_page
 from regard.serve.errors import ApiError, ClientGone
 from regard.serve.files import file_routes
 from regard.serve.guard import Guard
-from regard.serve.image_routes import image_routes
 from regard.serve.libre import errors, libre_routes
 from regard.serve.limits import Gate, bearer
 from regard.serve.metrics import Metrics
@@ -74,6 +73,8 @@ def build_app(
         app.include_router(file_routes(service))
     app.include_router(own_routes(service))
     if models.images:
+        from regard.serve.image_routes import image_routes  # Pillow
+
         app.include_router(image_routes(service))
     _add_metrics(app, service)
     _add_page(app)

@@ -6,16 +6,17 @@ import io
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
 
-from regard.data.images.image_set import decode_image
-from regard.data.images.pixels import Pixels
 from regard.errors import ConfigError, NoAttention
-from regard.inference.captioner import Captioner
-from regard.inference.classifier import Classifier
 from regard.nn.attention.intervention import Intervention
+
+if TYPE_CHECKING:
+    from regard.data.images.pixels import Pixels
+    from regard.inference.captioner import Captioner
+    from regard.inference.classifier import Classifier
 
 Sample = Literal["scenes", "two-ears"]
 """Kinds of sample images that the server can draw."""
@@ -41,6 +42,8 @@ class ImageQuestion:
 
     def decode(self, channels: int, size: int | None = None) -> Pixels:
         """Its pixels, with the model's channels and size."""
+        from regard.data.images.image_set import decode_image
+
         limits = {"most": self.most_pixels, "most_side": self.most_side}
         return decode_image(io.BytesIO(self.content), "the image", channels, size, convert=True, **limits)
 
@@ -161,6 +164,13 @@ class ServedClassifier(ServedImageModel):
             found = self.classifier.classify(pixels)
         about = {"name": self.name, "kind": self.classifier.recipe.model.kind}
         return {**found.to_dict(), "model": about}
+
+
+def served_images(name: str, model: Captioner | Classifier) -> ServedImageModel:
+    """An image model of a server."""
+    from regard.inference.captioner import Captioner
+
+    return ServedCaptioner(name, model) if isinstance(model, Captioner) else ServedClassifier(name, model)
 
 
 def blank(shape: tuple[int, int, int]) -> Pixels:

@@ -8,12 +8,10 @@ from pathlib import Path
 
 from regard.errors import ConfigError
 from regard.inference.box import expanded, model_folder
-from regard.inference.captioner import Captioner
-from regard.inference.classifier import Classifier
 from regard.inference.load import load
 from regard.inference.translator import Translator
 from regard.serve.examples import validation_samples
-from regard.serve.image_models import ServedCaptioner, ServedClassifier, ServedImageModel
+from regard.serve.image_models import ServedImageModel, served_images
 from regard.serve.languages import Languages, languages_of, parse_pair
 
 
@@ -108,12 +106,8 @@ def _load(
     boxed = path != Path(folder)
     own_name = name or (folder if boxed else path.resolve().name)
     loaded = load(path, device)
-    if isinstance(loaded, Captioner):
-        return ServedCaptioner(own_name, loaded)
-    if isinstance(loaded, Classifier):
-        return ServedClassifier(own_name, loaded)
-    translator = loaded
-    if overrides:
-        translator.change_search(overrides)
-    languages = given or parse_pair(name) or languages_of(translator.recipe, own_name)
-    return ServedModel(own_name, translator, languages, validation_samples(path))
+    if not isinstance(loaded, Translator):
+        return served_images(own_name, loaded)
+    loaded.change_search(overrides)  # opens the engine: the first request does not wait for it
+    languages = given or parse_pair(name) or languages_of(loaded.recipe, own_name)
+    return ServedModel(own_name, loaded, languages, validation_samples(path))

@@ -17,6 +17,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import math
+import sys
 import threading
 import time
 from collections import deque
@@ -25,9 +26,8 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, TypeVar
 
-import torch
-
 from regard.inference.translation import Translation
+from regard.process import thread_count
 from regard.serve.errors import ApiError, WorkerFault
 from regard.serve.metrics import Metrics
 from regard.serve.models import ServedModel
@@ -115,7 +115,7 @@ class TranslationQueue:
         self._closing = False
         self._is_concurrent = False
         self._pace = 0.05  # seconds per request, a moving average
-        threads = torch.get_num_threads()
+        threads = thread_count()
         count = settings.workers or min(threads, MOST_WORKERS)
         self._threads_each = max(1, threads // count)
         self._workers: list[threading.Thread | None] = [None] * count
@@ -248,9 +248,12 @@ class TranslationQueue:
 
     def _serve(self, number: int) -> bool:
         """Work until the server closes; False after a panic: a new thread must take over."""
-        torch.set_num_threads(self._threads_each)  # both settings are per thread
-        torch.set_flush_denormal(True)
+        is_tuned = False
         while (batch := self._next()) is not None:
+            if not is_tuned and (torch := sys.modules.get("torch")) is not None:  # imported only if a model needs it
+                torch.set_num_threads(self._threads_each)  # both settings are per thread
+                torch.set_flush_denormal(True)
+                is_tuned = True
             started = time.perf_counter()
             self._busy_since[number] = time.monotonic()
             places = 1 if isinstance(batch, _Call) else len(batch)

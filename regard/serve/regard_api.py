@@ -149,13 +149,18 @@ class LookRecord(BaseModel):
 def own_routes(service: Service) -> APIRouter:
     """Endpoints of Regard's own API."""
     router = APIRouter(prefix="/api", tags=["Regard"])
-    described = [*map(describe, service.models), *map(describe_image_model, service.models.images)]
+    described: list[ModelInfo] = []
 
-    @router.get("/models", response_model=Models, responses=errors(403, 429))
+    def describe_all() -> list[ModelInfo]:
+        return [*map(describe, service.models), *map(describe_image_model, service.models.images)]
+
+    @router.get("/models", response_model=Models, responses=errors(403, 429, 503))
     async def models(request: Request) -> Models:
         """All models with their properties, and the limits of a request."""
         service.admit(request)
         limits = {name: getattr(service.settings, name) for name in PageLimits.model_fields}
+        if not described:  # at the first request: it needs the models themselves, not only their engines
+            described[:] = await service.queue.call(describe_all)
         return Models(models=described, limits=PageLimits(**limits))
 
     @router.post("/look", response_model=LookRecord, responses=errors(400, 403, 404, 422, 429, 503))

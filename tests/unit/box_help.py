@@ -22,6 +22,7 @@ def write_box(root: Path, models: dict[str, float]) -> Path:
     package = root / "regard_models"
     package.mkdir(parents=True)
     (package / "__init__.py").write_text("")
+    (package / "sentences.tsv").write_text("de\ten\nein Hund\ta dog\n", "utf-8")
     for number, (name, bleu) in enumerate(models.items()):
         group, architecture = name.split("/")
         folder = write_model(package / name, architecture, seed=number)

@@ -1,13 +1,15 @@
 """`regard info`: what it says of a good folder, and of a bad one."""
 
 import json
+import re
 
 import pytest
 import torch
 
 from regard.cli import main
 from regard.config.recipes import check_recipe
-from regard.data.text.overlap import FINGERPRINT_FILE, fingerprint
+from regard.data.text.hashes import fingerprint
+from regard.data.text.overlap import FINGERPRINT_FILE
 from regard.data.text.tokenizer import Tokenizer
 from regard.inference.folder import write_folder
 from regard.machine.processor import Verdict
@@ -156,3 +158,13 @@ def test_the_machine_is_told_without_a_model(capsys, monkeypatch):
 def test_a_model_or_the_machine(arguments, capsys):
     assert main(["info", *arguments]) == 2
     assert capsys.readouterr().err.startswith("regard: error: name a model folder, or --machine")
+
+
+def test_it_says_the_languages(capsys, tmp_path):
+    make_folder(tmp_path)
+    model = tmp_path
+    config = json.loads((model / "config.json").read_text("utf-8"))
+    config["text"]["languages"] = ["de", "en"]
+    (model / "config.json").write_text(json.dumps(config), "utf-8")
+    assert main(["info", str(model)]) == 0
+    assert re.search(r"\n  languages +de→en\n", capsys.readouterr().out)

@@ -12,6 +12,7 @@ from test_cli_translate import write_model
 
 import regard
 from regard.cli import main
+from regard.cli.quickstart import _show_installed
 from regard.comparison.entrants import parse_entrants
 from regard.errors import ModelFolderError
 from regard.inference import box
@@ -122,8 +123,8 @@ def test_models_lists_languages_size_score_and_licence(capsys: pytest.CaptureFix
     lines = out.splitlines()
     assert lines[0].split("  ")[0] == "name"
     assert lines[1].split() == ["de-en/luong", "de→en", "0.1", "MB", "47.5", "BLEU", "CC", "BY", "2.0"]
-    assert "Short names: de-en is de-en/luong, en-de is en-de/bahdanau." in lines[-1]
-    assert max(map(len, lines[:-1])) <= 80
+    assert lines[-1] == "1.3 MB in all. de-en alone means de-en/luong: the best of a group comes first."
+    assert max(map(len, lines)) <= 80
     assert main(["models", "en-de"]) == 0
     assert "de-en/" not in capsys.readouterr().out
     assert main(["models", "--format", "json"]) == 0
@@ -166,3 +167,21 @@ def test_a_comparison_takes_names_and_patterns(package: Path) -> None:
     assert entrants[2].folder == package / "en-de/bahdanau"
     with pytest.raises(ModelFolderError, match=r"xx/\*: no installed model has such a name: installed are de-en, "):
         parse_entrants(["xx/*"], [])
+
+
+def test_the_quickstart_begins_with_them(capsys: pytest.CaptureFixture[str]) -> None:
+    _show_installed()
+    out = capsys.readouterr().out
+    assert "   ein Hund\n   -> " in out
+    assert "(de-en/luong)\n" in out
+    assert "(en-de/bahdanau)\n" in out
+    assert 'regard look de-en/bahdanau "ein Hund"' in out
+    assert out.endswith("Now a model of your own.\n\n")
+
+
+def test_the_quickstart_does_without_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.syspath_prepend(str(write_box(tmp_path / "site", {}).parent))
+    _show_installed()
+    assert capsys.readouterr().out == ""

@@ -30,6 +30,7 @@ class TorchEngine:
         return None
 
     def prepare(self, settings: SearchSettings) -> None:
+        self._model.lazy_model.get()
         self._model.shortlist_for(settings)
         self._weights(settings)
 

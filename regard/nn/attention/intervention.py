@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
-
-from torch import Tensor
+from typing import TYPE_CHECKING, Literal
 
 from regard.errors import ConfigError
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 Kind = Literal["cross", "encoder-self", "decoder-self"]
 

@@ -92,3 +92,19 @@ assert "torch" in sys.modules
 assert found.alignment is not None and found.text == text
 """
     assert "torch" in run(code)[1]
+
+
+def test_a_server_needs_no_torch_either(folder: Path) -> None:
+    code = f"""
+from fastapi.testclient import TestClient
+from regard.serve.app import build_app
+from regard.serve.models import load_models
+models = load_models(["de-en=" + {str(folder)!r}], overrides=["search.engine=ctranslate2"])
+with TestClient(build_app(models), base_url="http://127.0.0.1") as client:
+    told = client.post("/translate", json={{"q": "the small house", "source": "de", "target": "en"}})
+    assert told.status_code == 200, told.text
+    print(told.json()["translatedText"])
+"""
+    lines, slow = run(code)
+    assert len(lines) == 1
+    assert slow - {"fastapi", "regard.nn", "rich"} == set()
