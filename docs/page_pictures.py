@@ -7,6 +7,7 @@ into FOLDER (default: a temporary one) unless they are there.
 from __future__ import annotations
 
 import contextlib
+import os
 import shutil
 import subprocess
 import sys
@@ -34,7 +35,7 @@ def main(folder: Path) -> None:
         command = ["regard", "train", "captioner", "--train", "toy:scenes", "--out", str(folder / CAPTIONER)]
         subprocess.run([sys.executable, "-m", *command], check=True)
     with serving(folder) as address, sync_playwright() as engine:
-        browser = engine.chromium.launch(executable_path=shutil.which("chromium"))
+        browser = engine.chromium.launch(executable_path=shutil.which("chromium"), chromium_sandbox=os.geteuid() != 0)
         open_page(browser, address)
         side_by_side = link(SYLLABLES, "transformer", "local-p", "seq2seq", step=1)
         take(browser, address + side_by_side, "page-side-by-side.png")
