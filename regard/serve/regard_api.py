@@ -193,7 +193,7 @@ def own_routes(service: Service) -> APIRouter:
             graph = build_diagram(found.translator.recipe.model, source, target)
         except RegardError as error:
             raise ApiError(422, str(error)) from None
-        return Response(draw_diagram(graph, model), media_type="image/svg+xml")
+        return Response(draw_diagram(graph, model, styled=False), media_type="image/svg+xml")
 
     @router.post(
         "/translate/stream",

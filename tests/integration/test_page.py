@@ -142,6 +142,37 @@ def test_heads_and_kinds_are_chosen_by_their_maps(visit: Open, translators: dict
     assert page.locator("button.thumb[aria-pressed=true]").get_attribute("aria-label") == "Layer 1, head 4"
 
 
+def test_a_head_is_measured_and_switched_off(visit: Open, translators: dict[str, Any]) -> None:
+    page = visit(looking("heads", layer=1, head=2))
+    look = translators["heads"].look(SENTENCE)
+    page.locator(".head-facts").wait_for()
+    weights = look.attention["cross"][1][2]
+    same = sum(row[t] if t < len(row) else 0 for t, row in enumerate(weights)) / len(weights)
+    assert page.locator(".head-facts dd").first.inner_text() == f"{same:.2f}"
+    page.get_by_role("button", name="Switch this head off").click()
+    page.locator(".changes .chip", has_text="Layer 2, head 3 off").wait_for()
+    record = record_of(page)
+    expected = translators["heads"].look(
+        SENTENCE, intervention=Intervention((), (Edit(layer=1, head=2, multiply=0.0),))
+    )
+    assert record["target"]["text"] == expected.target.text
+    assert all(weight == 0 for row in record["attention"]["cross"][1][2] for weight in row)
+    assert page.locator(".head-facts button").count() == 0
+
+
+def test_the_architecture_stands_over_the_words_and_is_lit(visit: Open) -> None:
+    page = visit(looking("bahdanau", panel="map"))
+    page.locator(".diagram svg").wait_for()
+    words = page.locator('.diagram [data-kind="word"]').all_text_contents()
+    assert set(SENTENCE.split()) <= set(words)
+    page.locator(".word.target").nth(1).click()
+    lit = page.locator('.diagram.lit .node.on[data-part="decoder"]')
+    assert set(lit.evaluate_all("(all) => all.map((each) => each.dataset.place)")) == {"2"}
+    page.locator('.diagram [data-kind="attend"][data-place="3"] rect').click()
+    assert "Attention scores" in page.locator(".stages [aria-current=step]").inner_text()
+    assert "3 / " in page.locator(".at-word").inner_text()
+
+
 @pytest.mark.parametrize("unit", ["words", "pieces"])
 def test_entropy_and_coverage_are_those_of_the_record(visit: Open, translators: dict[str, Any], unit: str) -> None:
     page = visit(looking("bahdanau", unit=unit))

@@ -77,15 +77,36 @@ def test_training_is_shown_as_it_went_on(browser: Any, translators: dict[str, An
     path = tmp_path / "time.html"
     path.write_text(render_html(grown), "utf-8")
     page, seen = opened(browser, path, "#unit=pieces")
-    page.get_by_role("button", name="During training").click()
     page.get_by_label("During training").fill("0")
-    page.get_by_role("button", name="Matrix").click()
     assert page.locator(".time-part output").inner_text() == "After 500 updates"
     drawn = page.locator(".matrix .cell .above").evaluate_all(
         "(all) => all.map((each) => +each.getAttribute('fill-opacity'))"
     )
     assert drawn == pytest.approx([flat[0][0]] * len(drawn), abs=1e-3)
+    page.get_by_label("During training").fill("1")
+    page.get_by_role("button", name="Play the training").click()
+    page.get_by_text("After 500 updates").wait_for()
+    page.get_by_text("The trained model").wait_for()
     assert seen == []
+
+
+def test_a_watched_sentence_alone_has_ribbons_matrix_and_pictures(
+    browser: Any, translators: dict[str, Any], tmp_path: Path
+) -> None:
+    look = translators["bahdanau"].look(SENTENCE)
+    moment = {"update": 500, "target": look.target.model_dump(), "alignment": look.alignment}
+    slim = Look.from_dict({**look.to_dict(), "attention": {}, "steps": [], "over_time": [moment]})
+    path = tmp_path / "time.html"
+    path.write_text(render_html(slim), "utf-8")
+    page, seen = opened(browser, path)
+    assert page.locator(".word.target").all_inner_texts() == look.target.words
+    assert page.locator("svg.matrix").is_visible()
+    assert page.locator(".fixed-part").is_hidden()
+    assert page.get_by_role("button", name="Play", exact=True).is_visible()
+    with page.expect_download() as kept:
+        share(page, "Download PNG")
+    assert Path(kept.value.path()).read_bytes().startswith(b"\x89PNG")
+    assert [each for each in seen if not each.startswith("blob:")] == []
 
 
 def test_an_image_is_veiled_where_a_word_did_not_look(

@@ -7,6 +7,7 @@ import { labelsOf, unitsOf } from "./record.js";
 import { reason } from "./request.js";
 import { NOWHERE, shown } from "./store.js";
 
+const ENCODING = /^(source|embed\.source|encoder|annotation|sum\.encoder)\./;
 const MOST = 8; // words of a side that a diagram can show
 const LEAST_SCALE = 0.72; // a wide diagram shrinks to fit; beyond this it scrolls to the current step
 
@@ -42,12 +43,28 @@ export function mountArchitecture(place, store) {
 }
 
 /**
- * The drawing without its own style: the page's style sheet has the colours, in both themes.
+ * The drawing; the page's style sheet has its colours, in both themes. Each box gets its half, its kind and its source
+ * position or decoder step, each line the step that it leads to, from the names of the graph.
  * @param {string} text
  */
 function parsed(text) {
-  const plain = text.replace(/<style>[^]*?<\/style>/, "");
-  return document.importNode(new DOMParser().parseFromString(plain, "image/svg+xml").documentElement, true);
+  const drawing = document.importNode(new DOMParser().parseFromString(text, "image/svg+xml").documentElement, true);
+  /** @type {string[]} */
+  const names = [];
+  for (const node of drawing.querySelectorAll(".node")) {
+    const name = node.id.replace(/^.*?node\./, "");
+    names.push(name);
+    node.setAttribute("data-part", ENCODING.test(name) ? "encoder" : "decoder");
+    node.setAttribute("data-kind", /^attend\./.test(name) ? "attend" : /^(source|target|output)\./.test(name) ? "word" : "");
+    node.setAttribute("data-place", /\.(\d+)$/.exec(name)?.[1] ?? "0");
+  }
+  const decoding = names.filter((name) => !ENCODING.test(name)).sort((one, other) => other.length - one.length);
+  for (const line of drawing.querySelectorAll(".line[id]")) {
+    const path = line.id.replace(/^(.*?)(edge|tap)\./, "").replace(/\.[a-z]+$/, "");
+    const target = decoding.find((name) => path === name || path.endsWith(`.${name}`)); // the longest name that fits
+    line.setAttribute("data-step", /\.(\d+)$/.exec(target ?? "")?.[1] ?? "0");
+  }
+  return drawing;
 }
 
 /**

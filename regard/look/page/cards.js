@@ -1,12 +1,13 @@
 /** The chosen models as a strip: name, translation, how sure it is, and a small map. */
 
 import { lookInto } from "./actions.js";
+import { common } from "./diff.js";
 import { h, replace } from "./dom.js";
 import { say } from "./language.js";
 import { miniature } from "./miniature.js";
 import { decimal, percent } from "./number.js";
 import { gather, unitsOf } from "./record.js";
-import { isShown } from "./store.js";
+import { isShown, shown } from "./store.js";
 import { vectorCells } from "./vector.js";
 
 const UNSURE = 0.5; // below it, on average, a translation is called unsure
@@ -56,7 +57,7 @@ function card(store, name) {
     entry.status === "error" && h("p", { class: "trouble", role: "alert" }, entry.error),
     look && !store.state.live && h("p", { class: "about", dir: "auto" }, look.source.text),
     look && h("p", { class: writing ? "translation writing" : "translation", dir: "auto", title: look.target.text },
-      look.target.text || "∅"),
+      told(store, name, look)),
     look && thumbnail(look),
     entry.seen && h("p", { class: "translation", dir: "auto" }, entry.seen.label),
     entry.seen && h("p", { class: "figures" }, percent(entry.seen.probabilities[entry.seen.label])),
@@ -64,6 +65,19 @@ function card(store, name) {
       h("button", { class: "whole", "aria-pressed": here, click: () => lookInto(store, name) },
         h("span", { class: "hidden-visually" }, say(here ? "looking_inside" : "look_inside") + ": " + name)),
   );
+}
+
+/**
+ * A translation; words that the opened model does not say are marked.
+ * @param {import("./store.js").Store} store
+ * @param {string} name
+ * @param {import("./record.js").Look} look
+ */
+function told(store, name, look) {
+  const other = shown(store.state);
+  if (!other || name === store.state.focus || look.target.words.length === 0) return look.target.text || "∅";
+  const same = new Set(common(look.target.words, other.target.words).map(([index]) => index));
+  return look.target.words.flatMap((word, index) => [same.has(index) ? word : h("em", { title: say("differs") }, word), " "]);
 }
 
 /** @param {import("./record.js").Look} look */

@@ -55,6 +55,11 @@ function listChanges(store, look) {
     chips.push(chip(say("forced", { text }), () => dropPrefix(store)));
   }
   for (const edit of edits) {
+    if (edit.step === null && edit.position === null && edit.layer !== null && edit.head !== null) {
+      const off = say("head_off", { layer: edit.layer + 1, head: edit.head + 1 });
+      chips.push(chip(off, () => dropEdit(store, edit)));
+      continue;
+    }
     const { rows, columns } = sidesOf(look, edit.kind);
     const row = rows.pieces[edit.step ?? 0]?.text ?? "…";
     const column = edit.position === null ? say("everything") : (columns.pieces[edit.position]?.text ?? "…");

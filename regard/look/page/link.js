@@ -57,7 +57,7 @@ export function readLink(fragment) {
   state.kind = ["encoder-self", "decoder-self"].includes(kind) ? kind : START.kind;
   state.specials = link.get("specials") === "1";
   const panel = link.get("panel") ?? "";
-  state.panel = /** @type {any} */ (["steps", "map", "beam", "time"].includes(panel) ? panel : START.panel);
+  state.panel = /** @type {any} */ (["steps", "map", "beam"].includes(panel) ? panel : START.panel);
   state.lit = state.held = state.step !== null;
   const prefix = wholeNumbers(link.get("prefix"));
   const ban = wholeNumbers(link.get("ban"));

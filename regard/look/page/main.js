@@ -11,6 +11,7 @@ import { mountChanges } from "./changes.js";
 import { h } from "./dom.js";
 import { mountFixed } from "./fixed.js";
 import { askKey, modeTabs, mountForm } from "./form.js";
+import { mountHeadFacts } from "./head_facts.js";
 import { mountHeads } from "./heads.js";
 import { chooseLanguage, say } from "./language.js";
 import { readLink, writeLink } from "./link.js";
@@ -53,16 +54,17 @@ function build(page, store) {
   const [matrix, steps, map, tree, time] = ["matrix-part", "steps-part", "map-part", "tree-part", "time-part"]
     .map((key) => part(key));
   const heads = h("div", { class: "heads", role: "group", "aria-label": say("map"), hidden: true });
-  const [candidates, weight, changes] = ["panel", "panel weight-part", "panel changes"].map((key) => part(key));
+  const [candidates, facts, weight, changes] = ["panel", "panel head-facts", "panel weight-part", "panel changes"]
+    .map((key) => part(key));
   const tabs = h("div", { class: "tabs", role: "group", "aria-label": say("panels") });
   const switches = h("div", { class: "row switches" });
   const head = h("div", { class: "panel-head" }, tabs, switches);
-  const inside = h("div", { class: "inside", hidden: true }, picture, seen, ribbons, fixed,
+  const inside = h("div", { class: "inside", hidden: true }, time, picture, seen, ribbons, fixed,
     h("div", { class: "under-ribbons" }, player, invitation),
     h("div", { class: "columns" },
       h("div", { class: "main-panel" }, head,
-        h("div", { class: "beside" }, h("div", { class: "views" }, matrix, steps, map, tree, time), heads)),
-      h("div", { class: "side" }, weight, candidates, changes)));
+        h("div", { class: "beside" }, h("div", { class: "views" }, matrix, steps, map, tree), heads)),
+      h("div", { class: "side" }, weight, facts, candidates, changes)));
   const bar = h("div", { class: "change-bar", role: "group", "aria-label": say("changes"), hidden: true });
   const note = h("p", {}, store.state.live ? say("attention_note") : say("file_note"));
   page.replaceChildren(top, h("main", {}, form, notice, spoken, cards, trouble, inside), h("footer", {}, note), bar);
@@ -70,7 +72,7 @@ function build(page, store) {
     .find((each) => each.offsetParent !== null)?.querySelector("svg.matrix, svg.tree, svg.cells") ?? null);
   mountTop(top, store.state.live, modeTabs(store), shareMenu(store, drawn));
   if (store.state.live) mountForm(form, store);
-  mountPanels(tabs, { matrix, steps, map, beam: tree, time }, store); // first: the parts look at whether they are hidden
+  mountPanels(tabs, { matrix, steps, map, beam: tree }, store); // first: the parts look at whether they are hidden
   mountCards(cards, store);
   mountHeads(switches, heads, store);
   mountTime(time, store);
@@ -83,6 +85,7 @@ function build(page, store) {
   mountMatrix(matrix, store, tables);
   mountStages(steps, store);
   mountCandidates(candidates, store);
+  mountHeadFacts(facts, store);
   mountWeight(weight, store, tables);
   mountChanges(changes, store);
   mountArchitecture(map, store);

@@ -1,4 +1,4 @@
-/** What stands under the ribbons: the matrix, the steps, the architecture, the beam, or training; one at a time. */
+/** What stands under the ribbons: the matrix, the steps, the architecture or the beam; one at a time. */
 
 import { h, replace } from "./dom.js";
 import { say } from "./language.js";
@@ -11,7 +11,7 @@ import { shown } from "./store.js";
  */
 
 /** @type {Panel[]} */
-const PANELS = ["matrix", "steps", "map", "beam", "time"];
+const PANELS = ["matrix", "steps", "map", "beam"];
 
 /**
  * Whether a record has something for a panel.
@@ -26,8 +26,7 @@ function has(state, panel) {
   if (panel === "matrix") return hasAttention(look) && !look.image;
   if (panel === "steps") return traced;
   if (panel === "beam") return !look.image && (state.live || look.beam !== null);
-  if (panel === "map") return state.live && !look.image;
-  return (look.over_time?.length ?? 0) > 0;
+  return state.live && !look.image;
 }
 
 /**

@@ -16,7 +16,7 @@
  * @typedef {{name: string, kind: string, can_look: boolean, source: Mode, task?: "translate" | "caption" | "classify",
  *   parameters?: number, bleu?: number | null, accuracy?: number | null, source_language?: string,
  *   target_language?: string, examples?: Example[], sample?: "scenes" | "two-ears" | null}} Served a model of the server
- * @typedef {"matrix" | "steps" | "map" | "beam" | "time"} Panel
+ * @typedef {"matrix" | "steps" | "map" | "beam"} Panel
  * @typedef {Object} State
  * @property {boolean} live with a server behind it, or a file that only shows
  * @property {Served[]} models
