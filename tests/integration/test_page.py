@@ -160,7 +160,7 @@ def test_a_head_is_measured_and_switched_off(visit: Open, translators: dict[str,
     assert page.locator(".head-facts button").count() == 0
 
 
-def test_the_architecture_stands_over_the_words_and_is_lit(visit: Open) -> None:
+def test_the_architecture_stands_over_the_words_and_is_lit(visit: Open, translators: dict[str, Any]) -> None:
     page = visit(looking("bahdanau", panel="map"))
     page.locator(".diagram svg").wait_for()
     words = page.locator('.diagram [data-kind="word"]').all_text_contents()
@@ -168,9 +168,10 @@ def test_the_architecture_stands_over_the_words_and_is_lit(visit: Open) -> None:
     page.locator(".word.target").nth(1).click()
     lit = page.locator('.diagram.lit .node.on[data-part="decoder"]')
     assert set(lit.evaluate_all("(all) => all.map((each) => each.dataset.place)")) == {"2"}
-    page.locator('.diagram [data-kind="attend"][data-place="3"] rect').click()
+    page.locator('.diagram [data-kind="attend"][data-place="3"] text').first.click()
     assert "Attention scores" in page.locator(".stages [aria-current=step]").inner_text()
-    assert "3 / " in page.locator(".at-word").inner_text()
+    third = next(at for at, piece in enumerate(translators["bahdanau"].look(SENTENCE).target.pieces) if piece.unit == 2)
+    assert f"{third + 1} / " in page.locator(".at-word").inner_text()
 
 
 @pytest.mark.parametrize("unit", ["words", "pieces"])

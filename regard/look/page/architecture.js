@@ -8,6 +8,7 @@ import { reason } from "./request.js";
 import { NOWHERE, shown } from "./store.js";
 
 const ENCODING = /^(source|embed\.source|encoder|annotation|sum\.encoder)\./;
+const TITLE = 78; // pixels at the top of a diagram
 const MOST = 8; // words of a side that a diagram can show
 const LEAST_SCALE = 0.72; // a wide diagram shrinks to fit; beyond this it scrolls to the current step
 
@@ -49,6 +50,9 @@ export function mountArchitecture(place, store) {
  */
 function parsed(text) {
   const drawing = document.importNode(new DOMParser().parseFromString(text, "image/svg+xml").documentElement, true);
+  const [width, height] = ["width", "height"].map((name) => Number(drawing.getAttribute(name)));
+  drawing.setAttribute("viewBox", `0 ${TITLE} ${width} ${height - TITLE}`); // the page has a title
+  drawing.setAttribute("height", String(height - TITLE));
   /** @type {string[]} */
   const names = [];
   for (const node of drawing.querySelectorAll(".node")) {
