@@ -347,7 +347,6 @@ def test_a_shard_that_grows_is_refused(model: Path, shards: list[Path], tmp_path
         (["--input", "in/*.gz", "--output", "out.jsonl"], "shards are written to a folder: name one"),
         (["--input", "in/*.gz", "--output", "full"], "holds file and no manifest: choose an empty or a new folder"),
         (["--input", "in/*", "--output", "out", "--prefix", "x"], "--prefix: does not fit shards"),
-        (["--input", "in/*", "--output", "out", "--workers", "2"], "--workers: does not fit shards without --ray"),
         (
             ["--input", "in/*", "--output", "out", "--ray", "--threads", "2"],
             "--threads: does not fit shards with --ray",
