@@ -1,21 +1,25 @@
 """`regard align`: word alignment of parallel text, without a model."""
 
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from regard.cli.columns import Columns, parse_columns, refuse_columns, with_columns
 from regard.cli.progress import bar_on_stderr
+from regard.cli.texts import one_text
+
+if TYPE_CHECKING:
+    from regard.data.text.parallel import Pair, TabbedFile
 
 
 def align(
     source: Annotated[Path, typer.Argument(help="The sentences, or one file with a tab between the sides.")],
     target: Annotated[Path | None, typer.Argument(help="Their translations, line by line.", show_default=False)] = None,
     train: Annotated[
-        list[Path] | None,
+        list[str] | None,
         typer.Option(metavar="SOURCE [TARGET]", help="More training text for the aligner.", show_default=False),
     ] = None,
     columns: Columns = None,
@@ -43,7 +47,7 @@ def align(
     (`regard train --set training.guided_attention=0.5`). It needs some thousand pairs; --train adds more.
     """
     from regard.data.text.aligner import PIECES, align_text
-    from regard.data.text.corpus import Pair, read_pairs
+    from regard.data.text.parallel import read_pairs
     from regard.errors import ConfigError
     from regard.evaluation.alignment import aer, check_bounds, format_links, read_links
     from regard.process import tune_process
@@ -52,21 +56,19 @@ def align(
     tune_process(threads)
     if output is not None and not output.parent.is_dir():
         raise ConfigError(f"--output {output}: there is no folder {output.parent}: make it first.")
-    if target is not None and (train is None or len(train) != 1):
-        refuse_columns(columns, "no text is one file with tabs")
     chosen = parse_columns(columns)
+    more = one_text("--train", train, chosen)
+    if target is not None and (more is None or isinstance(more, tuple)):
+        refuse_columns(columns, "no text is one file with tabs")
     first = source if target is not None else with_columns(source, chosen)
     asked = [(pair.source, pair.target) for pair in read_pairs(first, target)]
     known = None if gold is None else read_links(gold)
     if known is not None:
         check_bounds(known, [pair[0] for pair in asked], [pair[1] for pair in asked], where=str(gold))
-    more: Iterable[Pair] = ()
-    if train:
-        more = read_pairs(*train) if len(train) > 1 else read_pairs(with_columns(train[0], chosen))
     with bar_on_stderr() as show:
         found = align_text(
             asked,
-            ((pair.source, pair.target) for pair in more),
+            () if more is None else ((pair.source, pair.target) for pair in _read(more)),
             pieces=PIECES if pieces is None else pieces,
             on_progress=lambda share: show("aligning words, %", round(100 * share), 100),
         )
@@ -79,3 +81,9 @@ def align(
         score = aer(found, [links.sure for links in known], [links.possible for links in known])
         figures = f"precision {score.precision:.3f}  recall {score.recall:.3f}  links {score.links:,}"
         typer.echo(f"AER {score.aer:.3f}  {figures}", err=True)
+
+
+def _read(text: "str | tuple[str, str] | TabbedFile") -> "Iterator[Pair]":
+    from regard.data.text.parallel import read_pairs
+
+    return read_pairs(*text) if isinstance(text, tuple) else read_pairs(text)

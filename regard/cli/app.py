@@ -30,6 +30,7 @@ import typer.main
 
 from regard import __version__
 from regard.cli.streams import closed_streams, open_closed_streams, plain_warnings
+from regard.cli.texts import BETWEEN
 from regard.errors import RegardError
 from regard.process import limit_openmp_spinning
 
@@ -60,7 +61,7 @@ COMMANDS = {
 SHARED_FILES = {"architectures": "recipes"}
 # options of type list[str] that take one or two words: `--train corpus.tsv`, `--train corpus.de corpus.en`
 PAIR_OPTIONS = {
-    "train": ("--train", "--valid", "--languages"),
+    "train": ("--train", "--valid", "--back-translated", "--languages"),
     "shortlist": ("--train",),
     "align": ("--train",),
     "compare": ("--train", "--valid", "--test"),
@@ -125,7 +126,7 @@ def build_app(wanted: str | None) -> typer.Typer:
 
 def _run(arguments: list[str]) -> int:
     wanted = _command_word(arguments)
-    arguments = repeat_pair_options(arguments, PAIR_OPTIONS.get(wanted or "", ()))
+    arguments = join_pair_options(arguments, PAIR_OPTIONS.get(wanted or "", ()))
     arguments = fill_optional_values(arguments, OPTIONAL_VALUES.get(wanted or "", {}))
     command = typer.main.get_command(build_app(wanted))
     status = 0
@@ -139,15 +140,17 @@ def _run(arguments: list[str]) -> int:
     return status
 
 
-def repeat_pair_options(arguments: Sequence[str], options: Sequence[str]) -> list[str]:
-    """The arguments with `--train a b` written as `--train a --train b`, which is what typer understands."""
-    repeated: list[str] = []
+def join_pair_options(arguments: Sequence[str], options: Sequence[str]) -> list[str]:
+    """The arguments with the two words of `--train a b` as one, which is what typer understands: see `word_groups`."""
+    joined: list[str] = []
     for word in _split_equals(arguments, options):
-        # the option two places back has its first word already, so this is its second
-        option = repeated[-2] if len(repeated) > 1 else ""
-        is_second = option in options and option not in repeated[:-2] and not repeated[-1].startswith("-")
-        repeated += [option, word] if is_second and not word.startswith("-") else [word]
-    return repeated
+        # the option two places back has its first word already, so this may be its second
+        has_one = len(joined) > 1 and joined[-2] in options and BETWEEN not in joined[-1]
+        if has_one and not joined[-1].startswith("-") and not word.startswith("-"):
+            joined[-1] += BETWEEN + word
+        else:
+            joined.append(word)
+    return joined
 
 
 def fill_optional_values(arguments: Sequence[str], options: Mapping[str, re.Pattern[str]]) -> list[str]:

@@ -8,7 +8,7 @@ import typer
 from regard.errors import ConfigError
 
 if TYPE_CHECKING:
-    from regard.data.text.corpus import TabbedFile
+    from regard.data.text.parallel import TabbedFile
 
 File = TypeVar("File", Path, str)
 Columns = Annotated[
@@ -35,7 +35,7 @@ def parse_columns(text: str | None) -> tuple[int, int] | None:
 
 def with_columns(file: File, columns: tuple[int, int] | None) -> "File | TabbedFile":
     """A file, with the columns to take from it if some were asked for; an embedded corpus has none."""
-    from regard.data.text.corpus import TabbedFile
+    from regard.data.text.parallel import TabbedFile
 
     return file if columns is None or str(file).startswith("toy:") else TabbedFile(Path(file), columns)
 

@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from regard.cli.texts import one_or_two
 from regard.errors import ConfigError
 
 
@@ -89,7 +90,9 @@ def compare(
     """
     if budget is not None and epochs is not None:
         raise ConfigError("--budget and --epochs: one of them is the common end: give one.")
-    data, dev, held_out = _pair("--train", train), _pair("--valid", valid), _pair("--test", test)
+    data, dev, held_out = (
+        one_or_two(option, given) for option, given in (("--train", train), ("--valid", valid), ("--test", test))
+    )
     from regard.comparison import compare as run
     from regard.training import Interrupted
 
@@ -116,12 +119,3 @@ def compare(
         raise typer.Exit(interrupted.exit_code) from None
     typer.echo(found.text())
     typer.echo(f"report: {out / 'comparison.html'}", err=True)
-
-
-def _pair(option: str, files: list[str] | None) -> str | tuple[str, str] | None:
-    """One file, folder or embedded corpus, or the two files of parallel text."""
-    if files is None or not files:
-        return None
-    if len(files) > 2:
-        raise ConfigError(f"{option} {' '.join(files)}: at most two files: the source and the target.")
-    return files[0] if len(files) == 1 else (files[0], files[1])

@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from regard.cli.texts import flat_words
 from regard.errors import ConfigError
 
 VOCABULARY = 500  # of random words, for recipes
@@ -60,7 +61,9 @@ def gradients(
     chosen = parse_entrants(entrants, [])
     if chosen[0].task != "translation":
         raise ConfigError(f"{chosen[0].name}: is no translation model: gradients over source words need text.")
-    found = measure_gradients(chosen, test, length=length, count=sentences, vocabulary=VOCABULARY, seed=seed)
+    found = measure_gradients(
+        chosen, flat_words(test), length=length, count=sentences, vocabulary=VOCABULARY, seed=seed
+    )
     places = [place for place in SHOWN if place < length]
     width = max(len(each.name) for each in found)
     typer.echo(f"{'distance':<{width}}  " + "  ".join(f"{place:>8}" for place in places))

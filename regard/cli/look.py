@@ -14,6 +14,9 @@ if TYPE_CHECKING:
     from regard.look.record import Look
 
 
+MOST_PATH = 200  # characters of a file name
+
+
 def look(
     context: typer.Context,
     model: Annotated[Path, typer.Argument(help=MODEL_HELP, show_default=False)],
@@ -113,12 +116,14 @@ def look(
     from regard.look.views.save import FORMATS
 
     given, references = sentences or [], reference or []
+    _refuse_files(given, model)
     _check(given, references, prefix, output, over_time)
     if output is not None:
         check_picture_path(output, FORMATS)
     choice = Choice(kind, layer, head, average, pieces, specials)
     if over_time:
-        looks = [_watched(model, given)]
+        page = output is not None and output.suffix.lower() == ".html"
+        looks = [_watched(model, given, candidates, device if page else None)]
     else:
         wants_tree = tree or (output is not None and output.suffix.lower() == ".html" and not references)
         looks = _looks(model, given, references, prefix, beam, candidates, wants_tree, device)
@@ -152,6 +157,15 @@ def _check(given: list[str], references: list[str], prefix: str | None, output: 
         raise ConfigError("one sentence at a time, please: only pictures and pages show several.")
 
 
+def _refuse_files(given: list[str], model: Path) -> None:
+    """A file name is no sentence; a translator would translate its letters."""
+    for sentence in given:
+        image = sentence.lower().endswith((".png", ".jpg", ".jpeg")) and len(sentence.split()) == 1
+        if image or Path(sentence[:MOST_PATH]).is_file():
+            what = "an image, and this model translates text" if image else "a file"
+            raise ConfigError(f"{sentence}: is {what}: give {model} the sentence itself, in quotation marks.")
+
+
 def _looks(
     model: Path,
     sentences: list[str],
@@ -178,10 +192,18 @@ def _looks(
     ]
 
 
-def _watched(model: Path, sentences: list[str]) -> "Look":
+def _watched(model: Path, sentences: list[str], candidates: int, device: str | None) -> "Look":
+    """The moments of a watched sentence; with a device the model of the folder adds its layers, heads and steps."""
     from regard.look.moments import watched_look
 
-    return watched_look(model, sentences[0] if sentences else None)
+    kept = watched_look(model, sentences[0] if sentences else None)
+    if device is None:
+        return kept
+    from regard.inference.translator import Translator
+
+    reference = kept.target.text if kept.forced else None
+    now = Translator.load(model, device).look(kept.source.text, reference=reference, candidates=candidates)
+    return now.model_copy(update={"over_time": kept.over_time})
 
 
 def _draw(

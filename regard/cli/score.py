@@ -32,7 +32,7 @@ def score(
     The logarithm is natural, and tokens count the end of the sentence. The columns are separated by tabs and have a
     header; the last line is named `total`. As JSON, the last object has the key `pairs` with their number.
     """
-    from regard.data.text.corpus import read_pairs
+    from regard.data.text.parallel import read_pairs
     from regard.evaluation.scores import perplexity
     from regard.inference.box import model_folder
     from regard.inference.translator import Translator

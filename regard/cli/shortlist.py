@@ -5,8 +5,8 @@ from typing import Annotated
 
 import typer
 
-from regard.cli.columns import Columns, parse_columns, refuse_columns, with_columns
-from regard.errors import ConfigError
+from regard.cli.columns import Columns, parse_columns, refuse_columns
+from regard.cli.texts import one_text
 
 
 def shortlist(
@@ -41,13 +41,9 @@ def shortlist(
     from regard.decoding.shortlist import COMMON, LIKELY
     from regard.inference.shortlist import shortlist_folder
 
-    if train is not None and len(train) > 2:
-        raise ConfigError(f"--train {' '.join(train)}: at most two files: the source and the target.")
-    if train is None or len(train) > 1:
+    text: Given | None = one_text("--train", train, parse_columns(columns))
+    if text is None or isinstance(text, tuple):
         refuse_columns(columns, "it goes with --train and one file with tabs")
-    text: Given | None = None
-    if train is not None:
-        text = (train[0], train[1]) if len(train) > 1 else with_columns(train[0], parse_columns(columns))
 
     typer.echo("estimating translation probabilities: up to two minutes for a large text", err=True)
     made = shortlist_folder(

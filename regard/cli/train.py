@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
-from regard.cli.columns import Columns, parse_columns, refuse_columns, with_columns
+from regard.cli.columns import Columns, parse_columns, refuse_columns
 from regard.cli.shorthand import help_of, shorthand, what_ends
+from regard.cli.texts import flat_words, has_one_file, one_text, training_text
 from regard.errors import ConfigError
-
-if TYPE_CHECKING:
-    from regard.data.text.corpus import TabbedFile
 
 
 def train(
@@ -41,6 +39,23 @@ def train(
             "--valid",
             metavar="SOURCE [TARGET]",
             help="Validation data, in the same form; without it, the data's own or a held-out share; or none.",
+            show_default=False,
+        ),
+    ] = None,
+    mix: Annotated[
+        str | None,
+        typer.Option(
+            metavar="WEIGHTS",
+            help="Several corpora, each named by its own --train: draw pairs in these proportions, such as 3,1.",
+            show_default=False,
+        ),
+    ] = None,
+    back_translated: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--back-translated",
+            metavar="SOURCE [TARGET]",
+            help="More training text, whose sources a model translated: each gets a tag.",
             show_default=False,
         ),
     ] = None,
@@ -132,20 +147,24 @@ def train(
     regard train luong --train toy:phrases:en-fr --out models/toy --budget 3m --lr 2e-3
     regard train bam --train /usr/share/datasets/fashion-mnist --out models/fashion
     regard train captioner --train toy:scenes --out models/scenes
+    regard train fast --train a.de a.en --train b.de b.en --mix 3,1 --out models/both
     regard train --resume models/de-en
     regard train --resume models/de-en --budget 2h
 
     --budget, --epochs and --updates replace the recipe's own end, and count from the start of the training; of several,
     the first that is reached counts. `regard settings` lists what else --set can change.
 
-    --from, --dry-run and --watch-sentence are for translation models.
+    Several corpora: each --train names one, by its two files or its TSV file. Without --mix an epoch has every pair
+    once; with it, as many pairs in the given proportions. --train SOURCE --train TARGET, one file each, is one corpus.
+
+    --from, --dry-run, --watch-sentence, --mix and --back-translated are for translation models.
 
     Ctrl-C saves a checkpoint and stops; --resume continues from it bit for bit, to the end that was set or a new one.
     The best model so far is in the folder from the first validation on.
     """
     chosen = parse_columns(columns)
-    train_data, valid_data = _data("--train", train or [], chosen), _data("--valid", valid or [], chosen)
-    if len(train or []) != 1 and len(valid or []) != 1:
+    train_data, valid_data = training_text(train, back_translated, mix, chosen), one_text("--valid", valid, chosen)
+    if not (has_one_file(train_data) or has_one_file(valid_data)):
         refuse_columns(columns, "it goes with one file with tabs, in --train or --valid")
     options = {
         "budget": budget,
@@ -155,14 +174,14 @@ def train(
         "batch_tokens": batch_tokens,
         "dropout": dropout,
         "vocabulary": vocabulary,
-        "languages": languages or None,
+        "languages": flat_words(languages) or None,
         "seed": seed,
     }
     overrides = shorthand(options, changes or [])
     if resume is not None:
         _only_resume(recipe, train_data, valid_data, out, start_from, dry_run or overwrite or bool(watch))
     elif recipe is None and start_from is None:
-        _refuse_late_recipe([*(train or []), *(valid or [])])
+        _refuse_late_recipe(flat_words([*(train or []), *(valid or [])]))
         raise ConfigError("no recipe was given: name one (see `regard recipes`), or a model with --from.")
     elif out is None and not dry_run:
         raise ConfigError("no folder was given for the model: name one with --out.")
@@ -231,14 +250,3 @@ def _watched(sentence: str) -> str | tuple[str, str]:
     """`the cat`, or `the cat ||| le chat` with a reference."""
     text, mark, reference = sentence.partition("|||")
     return (text.strip(), reference.strip()) if mark else text.strip()
-
-
-def _data(option: str, files: list[str], columns: tuple[int, int] | None) -> str | tuple[str, str] | TabbedFile | None:
-    """One file, folder or embedded corpus, or the two files of parallel text."""
-    if len(files) > 2:
-        raise ConfigError(f"{option} {' '.join(files)}: at most two files: the source and the target.")
-    if not files:
-        return None
-    if len(files) == 2:
-        return files[0], files[1]
-    return files[0] if files[0] == "none" else with_columns(files[0], columns)

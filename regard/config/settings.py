@@ -15,6 +15,7 @@ from pydantic import Field, field_validator, model_validator
 
 from regard.config.base import Architecture, Settings, Share
 from regard.config.models import MODEL_SETTINGS, ModelConfig, Seq2SeqSettings
+from regard.config.scripts import named_scripts
 
 LanguageCode = Annotated[str, Field(pattern="^[a-z]{2,3}$")]
 
@@ -33,6 +34,16 @@ class TextSettings(Settings):
     lowercase: bool = Field(False, description="lower-case all text; translations are then lower-case too")
     min_frequency: int = Field(2, ge=1, description="minimum count of a subword or word in the training text")
     max_length: int = Field(128, ge=1, description="skip sentence pairs with more tokens on either side")
+    max_length_ratio: float | None = Field(
+        None, ge=1, description="skip pairs where one side has this many times the tokens of the other (off: none)"
+    )
+    drop_identical: bool = Field(False, description="skip pairs whose sides are identical")
+    drop_duplicates: bool = Field(False, description="skip pairs that occurred before, white space aside")
+    source_script: str | None = Field(
+        None,
+        description="skip sources with less than half of their letters in this script: Latin, Han+Hiragana+Katakana, …",
+    )
+    target_script: str | None = Field(None, description="the same for targets")
     source_tokenizer: Path | None = Field(
         None,
         description="pretrained source tokenizer: a SentencePiece model or tokenizer.json (joint: for both languages)",
@@ -42,6 +53,13 @@ class TextSettings(Settings):
         None,
         description='codes of the source and target language, ["de", "en"] (default: from file names like train.de)',
     )
+
+    @field_validator("source_script", "target_script")
+    @classmethod
+    def _known_scripts(cls, value: str | None) -> str | None:
+        if value is not None:
+            named_scripts(value)
+        return value
 
     @model_validator(mode="after")
     def _one_tokenizer_if_joint(self) -> TextSettings:

@@ -8,7 +8,7 @@ from threading import Lock
 from typing import TYPE_CHECKING
 
 from regard.config.settings import SearchSettings
-from regard.data.text.overlap import Fingerprint
+from regard.data.text.hashes import Fingerprint
 from regard.data.text.tokenizer import Tokenizer
 from regard.decoding.shortlist import Shortlist
 from regard.errors import ConfigError

@@ -15,7 +15,8 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
-from regard.data.text.overlap import Fingerprint, OverlapReport, overlap_with_fingerprint
+from regard.data.text.hashes import Fingerprint
+from regard.data.text.overlap import OverlapReport, overlap_with_fingerprint
 from regard.errors import ConfigError, DataError, did_you_mean
 from regard.evaluation.alignment import LINK_METHODS, AlignmentScore, GoldLinks, aer, check_bounds, symmetrise
 from regard.evaluation.by_length import DEFAULT_EDGES, LengthRow, bleu_by_length

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from regard.data.lines import read_lines
-from regard.data.text.corpus import TabbedFile, read_pairs
+from regard.data.text.parallel import TabbedFile, read_pairs
 from regard.data.text.sources import parse_toy
 from regard.errors import ConfigError, DataError
 from regard.evaluation.alignment import GoldLinks, check_bounds, read_links

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from regard.config.settings import Recipe
-from regard.data.text.overlap import Fingerprint, load_fingerprint
+from regard.data.text.hashes import Fingerprint
+from regard.data.text.overlap import load_fingerprint
 from regard.data.text.tokenizer import Tokenizer
 from regard.decoding.shortlist import read_shortlist
 from regard.decoding.text_model import LazyModel, TextModel

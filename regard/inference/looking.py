@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from regard.config.settings import SearchSettings
-from regard.data.text.corpus import Pair
+from regard.data.text.parallel import Pair
 from regard.data.text.pieces import without_surrogates
 from regard.decoding.engines.choice import Engines
 from regard.decoding.engines.engine import Extras, Sentence

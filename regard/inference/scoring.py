@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from regard.config.settings import SearchSettings
 from regard.data.text.batches import collate
-from regard.data.text.corpus import Pair
+from regard.data.text.parallel import Pair
 from regard.decoding.engines.engine import Extras
 from regard.decoding.forced import force
 from regard.decoding.hypothesis import Hypothesis

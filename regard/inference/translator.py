@@ -8,8 +8,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, overload
 
 from regard.config.settings import Recipe, SearchSettings
-from regard.data.text.corpus import Pair
-from regard.data.text.overlap import Fingerprint, load_fingerprint
+from regard.data.text.hashes import Fingerprint
+from regard.data.text.overlap import load_fingerprint
+from regard.data.text.parallel import Pair
 from regard.data.text.tokenizer import Tokenizer
 from regard.decoding.engines.choice import Engines
 from regard.decoding.engines.engine import Extras

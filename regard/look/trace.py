@@ -15,7 +15,7 @@ import torch
 from torch import Tensor, nn
 
 from regard.config.vocabulary import BOS, UNK
-from regard.data.text.overlap import Fingerprint
+from regard.data.text.hashes import Fingerprint
 from regard.data.text.pieces import BYTE_PIECES
 from regard.data.text.seen_words import unseen
 from regard.data.text.tokenizer import Token, Tokenizer

@@ -10,6 +10,8 @@ from regard.config.classification import ClassifierRecipe
 from regard.config.settings import AnyRecipe, Recipe
 from regard.errors import printable
 
+SKIPPED = {"too_long": "too long", "length_ratio": "of unequal length", "script": "in another script"}
+
 
 def translator_card(recipe: Recipe, metrics: dict[str, Any], name: str, model_class: str | None) -> str:
     """The card of a translation model; `model_class` is the class of a user's own model."""
@@ -22,7 +24,7 @@ def translator_card(recipe: Recipe, metrics: dict[str, Any], name: str, model_cl
         model_class=model_class,
         data=[
             f"{split}: {part['text']}; {part['pairs']:,} sentence pairs, {part['target_tokens']:,} target tokens "
-            f"(skipped: {part['skipped_empty']:,} empty, {part['skipped_too_long']:,} too long)"
+            f"(skipped: {skipped_text(part)})"
             for split, part in metrics["data"].items()
         ],
         sizes=[
@@ -31,6 +33,12 @@ def translator_card(recipe: Recipe, metrics: dict[str, Any], name: str, model_cl
         use=f'regard.load("."{"" if model_class is None else ", model=YOUR_MODEL"}).translate("…")',
         command="`regard translate FOLDER < in.txt > out.txt` does the same for a file.",
     )
+
+
+def skipped_text(part: dict[str, Any]) -> str:
+    """How many pairs of a text were skipped, by cause."""
+    counts = {name.removeprefix("skipped_"): count for name, count in part.items() if name.startswith("skipped_")}
+    return ", ".join(f"{count:,} {SKIPPED.get(name, name)}" for name, count in counts.items())
 
 
 def captioner_card(recipe: CaptionRecipe, metrics: dict[str, Any], name: str) -> str:

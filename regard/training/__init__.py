@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from regard.config.recipes import TaskRecipe
-from regard.data.text.sources import Given
+from regard.data.text.sources import BackTranslated, Given, Mix
 from regard.errors import ConfigError
 from regard.models.contract import MakeModel
 from regard.process import tune_process, usable_device, usable_precision
@@ -22,7 +22,7 @@ from regard.training.tasks.initial_model import initial_model
 from regard.training.tasks.translation import PreparedTranslation, TranslationTask
 from regard.training.watch import Watched
 
-__all__ = ["Data", "DryRun", "Given", "Interrupted", "MakeModel", "dry_run", "train"]
+__all__ = ["BackTranslated", "Data", "DryRun", "Given", "Interrupted", "MakeModel", "Mix", "dry_run", "train"]
 
 
 def train(
@@ -45,7 +45,8 @@ def train(
     """Train a model by a recipe and write its folder; the recipe's model decides the task.
 
     Translation: `train` and `valid` are a pair of aligned files, a TSV file, two columns of one (a TabbedFile),
-    "toy:phrases:en-fr", or an iterable of (source, target). Captioning: a TSV file of images and captions, a folder
+    "toy:phrases:en-fr", or an iterable of (source, target); a `Mix` is several of them, with weights, and
+    `BackTranslated` marks one whose sources are translations. Captioning: a TSV file of images and captions, a folder
     with train.tsv, or "toy:scenes". Classification: a folder of IDX files or of images by class, "toy:two-ears", or an
     ImageSet. Embedded data has its own validation split; for other text and labelled images a small share is held out
     (text: unless `valid` is "none").

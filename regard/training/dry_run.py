@@ -13,6 +13,7 @@ import torch
 
 from regard.config.settings import duration_seconds
 from regard.models.contract import Batch, Model
+from regard.storage.card import skipped_text
 from regard.training.budget import updates_asked
 from regard.training.loop import add_gradient
 from regard.training.optimizer import build_optimizer, clip
@@ -45,9 +46,8 @@ class DryRun:
         report = []
         for split, part in self.data.items():
             report.append(
-                f"{split}: {part['text']}: {part['pairs']:,} pairs kept, {part['skipped_empty']:,} empty and "
-                f"{part['skipped_too_long']:,} too long ones skipped; {part['source_tokens']:,} source and "
-                f"{part['target_tokens']:,} target tokens"
+                f"{split}: {part['text']}: {part['pairs']:,} pairs kept, skipped {skipped_text(part)}; "
+                f"{part['source_tokens']:,} source and {part['target_tokens']:,} target tokens"
             )
         memory = "unknown on this system" if self.memory is None else f"about {self.memory / 1e9:.1f} GB"
         updates = "as many updates as fit" if self.updates is None else f"{self.updates:,} updates"

@@ -24,6 +24,8 @@ from regard.training.task import Measured
 
 # validation metrics besides the loss, with their format
 SAMPLE_LENGTH = 120  # printed characters of a sample
+WORKING_SECONDS = 30.0  # between two lines about a long step
+STEP_SECONDS = 0.2  # between two changes of its bar
 QUALITIES = {"perplexity": "perplexity {:.2f}", "bleu": "BLEU {:.1f}", "accuracy": "accuracy {:.2%}"}
 
 
@@ -33,8 +35,8 @@ class Reporter(Protocol):
     def say(self, line: str) -> None:
         """A message."""
 
-    def working(self, what: str) -> None:
-        """The current step before the first update."""
+    def working(self, what: str, share: float | None = None, left: str = "") -> None:
+        """The current step before the first update; its completed share and the time left, if known."""
 
     def updated(self, state: TrainingState, rate: float, speed: float) -> None:
         """After each update: the learning rate, target tokens (or images) per second."""
@@ -55,7 +57,7 @@ class Silent:
     def say(self, line: str) -> None:
         """Nothing."""
 
-    def working(self, what: str) -> None:
+    def working(self, what: str, share: float | None = None, left: str = "") -> None:
         """Nothing."""
 
     def updated(self, state: TrainingState, rate: float, speed: float) -> None:
@@ -76,10 +78,17 @@ class LineReporter(Silent):
 
     def __init__(self, unit: str = "tokens") -> None:
         self.unit = unit
+        self._worked = time.monotonic()
 
     def say(self, line: str) -> None:
         """Print the message."""
         print(line, file=sys.stderr, flush=True)
+
+    def working(self, what: str, share: float | None = None, left: str = "") -> None:
+        """Print the progress of a long step, now and then."""
+        if share is not None and time.monotonic() - self._worked >= WORKING_SECONDS:
+            self.say(f"{what} ({share:.0%})" + (f", {left} left" if left else ""))
+            self._worked = time.monotonic()
 
     def logged(self, state: TrainingState, record: dict[str, Any]) -> None:
         """Print the log line."""
@@ -121,9 +130,12 @@ class Live(Silent):
         """Print the message above the bar."""
         self.console.print(escape(line), highlight=False, soft_wrap=True)
 
-    def working(self, what: str) -> None:
-        """Show a bar without a total."""
-        self.bar.update(self.task, visible=True, what=what)
+    def working(self, what: str, share: float | None = None, left: str = "") -> None:
+        """Show a bar, without a total if the share is unknown."""
+        total = None if share is None else 1.0
+        self.bar.update(
+            self.task, visible=True, what=what, completed=share or 0.0, total=total, left=f"{left} left" if left else ""
+        )
 
     def updated(self, state: TrainingState, rate: float, speed: float) -> None:
         """Advance the bar; loss and perplexity are averages since the last log line."""
@@ -153,6 +165,28 @@ class Live(Silent):
     def close(self) -> None:
         """Remove the bar."""
         self.bar.stop()
+
+
+class Steps:
+    """The progress of one long step before the first update; call it with the number of finished pairs."""
+
+    def __init__(self, what: str, total: int, reporter: Reporter) -> None:
+        self.what, self.total, self.reporter = what, total, reporter
+        self._start: tuple[float, int] | None = None  # time and pairs at the first call
+        self._shown = 0.0
+        reporter.working(what)
+
+    def __call__(self, done: int) -> None:
+        """Report, at most a few times a second."""
+        now = time.monotonic()
+        if self._start is None:
+            self._start = now, done
+        if now - self._shown < STEP_SECONDS:
+            return
+        self._shown = now
+        began, before = self._start
+        left = duration((self.total - done) * (now - began) / (done - before)) if done > before else ""
+        self.reporter.working(f"{self.what}, {done:,} of {self.total:,} pairs", done / max(1, self.total), left)
 
 
 class _Left(ProgressColumn):

@@ -24,6 +24,7 @@ from regard.storage.folder import METRICS, holds_model, remove_all
 from regard.storage.lock import only_writer
 from regard.storage.reading import read_json
 from regard.storage.run import RUN
+from regard.training.begun import BEGUN
 from regard.training.budget import PLAN, Journal, ends, how_far, lengthen, updates_asked
 from regard.training.checkpoint import Checkpoints, TrainingState
 from regard.training.finish import choose_weights, farewell, training_metrics
@@ -71,7 +72,8 @@ class Session:
         """Start a new training."""
         self.check_precision(asked.recipe.training)
         fresh = self.out / ".training.part"
-        shutil.rmtree(fresh, ignore_errors=True)
+        if not asked.goes_on:
+            shutil.rmtree(fresh, ignore_errors=True)
         model = asked.prepare(fresh, self.reporter).to(self.device)
         settings = asked.recipe.training
         optimizer, state = build_optimizer(model, settings), TrainingState(ends=ends(settings))
@@ -260,8 +262,9 @@ def _tidy(out: Path, interrupts: Interrupts) -> Iterator[None]:
     log = (out / "log.jsonl").exists()
     try:
         yield
-    except BaseException:
-        shutil.rmtree(out / ".training.part", ignore_errors=True)
+    except BaseException as error:
+        if isinstance(error, Exception) or not (out / ".training.part" / BEGUN).exists():
+            shutil.rmtree(out / ".training.part", ignore_errors=True)
         if interrupts.nothing_to_save and new:
             shutil.rmtree(out / "training", ignore_errors=True)
             if not log:

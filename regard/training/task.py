@@ -74,6 +74,7 @@ class Task(ABC, Generic[Learned]):
 
     recipe: AnyRecipe
     unit: ClassVar[str] = "tokens"  # what the loss is an average over
+    goes_on: ClassVar[bool] = False  # whether `prepare` uses what an interrupted one left in the folder
 
     @abstractmethod
     def prepare(self, folder: Path, reporter: Reporter) -> Predictor:

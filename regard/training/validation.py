@@ -12,7 +12,8 @@ import torch
 from regard.config.settings import SearchSettings, TrainingSettings
 from regard.config.vocabulary import BOS, EOS
 from regard.data.text.batches import BatchPlan, source_batch
-from regard.data.text.corpus import EncodedCorpus, Pair
+from regard.data.text.corpus import EncodedCorpus
+from regard.data.text.parallel import Pair
 from regard.data.text.sources import Tokenizers, spread
 from regard.decoding.search import search
 from regard.errors import TrainingError

@@ -22,7 +22,10 @@ from PIL import Image
 from regard.config.models import BahdanauSettings
 from regard.config.settings import TrainingSettings
 from regard.data.images.image_set import read_idx, read_image
-from regard.data.text.corpus import EncodedCorpus, Pair, read_pairs
+from regard.data.text.build import build_corpus
+from regard.data.text.corpus import EncodedCorpus
+from regard.data.text.parallel import Pair, read_pairs
+from regard.data.text.sources import text_of
 from regard.data.text.tokenizer import Tokenizer
 from regard.evaluation.alignment import read_links
 from regard.models import build_model
@@ -106,7 +109,8 @@ def test_text(place: Path, content: bytes, seed: int) -> None:
 @pytest.fixture(scope="module")
 def encoded(place: Path) -> Path:
     tokenizer = Tokenizer.train(LINES, WORDS)
-    EncodedCorpus.build((Pair(line, line) for line in LINES), tokenizer, tokenizer, place / "encoded", 20)
+    text = text_of([Pair(line, line) for line in LINES])
+    build_corpus(text, tokenizer, tokenizer, place / "encoded", WORDS)
     return place / "encoded"
 
 

@@ -1,6 +1,7 @@
 """Sentences that are watched in training: one look at each validation, whatever broke the training off."""
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -131,12 +132,19 @@ def test_the_command_line_watches_and_shows(tmp_path: Path, capsys: pytest.Captu
         assert main(["look", out, "--over-time", "--output", str(tmp_path / name)]) == 0
     with Image.open(tmp_path / "strip.gif") as image:
         assert getattr(image, "n_frames", 1) == 2
+    assert main(["look", out, "--over-time", "--output", str(tmp_path / "page.html")]) == 0
+    page = (tmp_path / "page.html").read_text("utf-8")
+    (record,) = json.loads(re.findall(r'id="looks">(.*?)</script>', page)[0])
+    assert record["target"]["text"] == "c b a"
+    assert [moment["update"] for moment in record["over_time"]] == [2, 4]
+    assert np.shape(record["attention"]["cross"]) == (1, 1, 4, 4)
+    assert len(record["steps"]) == 4
     assert main(["train", "--resume", out, "--watch-sentence", "x"]) == 2
 
 
 def test_the_maps_of_all_moments(whole: Path) -> None:
     look = watched_look(whole)
-    maps = moment_maps(look, Choice())
+    maps = moment_maps(look, Choice(specials=False))
     assert look.over_time is not None
     for moment, (update, drawn) in zip(look.over_time, maps, strict=True):
         assert update == moment.update

@@ -17,7 +17,7 @@ from training_help import pairs, recipe
 from regard.cli import main
 from regard.config.recipes import load_recipe, recipe_names
 from regard.config.settings import Recipe
-from regard.data.text.corpus import Pair
+from regard.data.text.parallel import Pair
 from regard.errors import ConfigError, ContractError, ModelFolderError, TrainingError
 from regard.inference.translator import Translator
 from regard.models import build_model
@@ -131,7 +131,7 @@ def test_a_dry_run_writes_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[
     words = ["train", "luong", "--train", f["corpus.tsv"], "--valid", "none", "--dry-run", *SET[:4]]
     assert main([*words, "--set", "model.tie_embeddings=none"]) == 0
     shown = capsys.readouterr().out
-    assert "150 pairs kept, 1 empty and 1 too long ones skipped" in shown
+    assert "150 pairs kept, skipped 1 empty, 1 too long" in shown
     for word in ("parameters: ", "memory: about", "time: about", "nothing was written."):
         assert word in shown
     assert sorted(tmp_path.rglob("*")) == before
@@ -179,7 +179,7 @@ def test_a_dry_run_writes_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[
             ["bahdanau", "--train", "good.tsv", "--out", "OUT", "--lr", "0"],
             "error: --lr 0.0: training.learning_rate = ",
         ),
-        (["bahdanau", *("--train", "a") * 3, "--out", "OUT"], "--train a a a: at most two files"),
+        (["bahdanau", *("--train", "a") * 3, "--out", "OUT"], "--train a --train a --train a: two sides or 3 corpora?"),
         (["bahdanau", "--train", "toy:two-ears", "--out", "OUT"], "'two-ears': there is no such embedded corpus"),
         (
             ["bahdanau", "--train", "good.tsv", "--out", "OUT", "--set", "training.patience=2"],

@@ -11,6 +11,7 @@ import typer
 
 import regard
 from regard.cli import app, main
+from regard.cli.texts import BETWEEN
 from regard.errors import DataError
 
 HEAVY = ("torch", "tokenizers", "matplotlib", "sacrebleu", "safetensors", "numpy")
@@ -186,19 +187,22 @@ def test_a_full_disk_behind_stdout_is_one_line(code):
 @pytest.mark.parametrize(
     ("typed", "understood"),
     [
-        ("train r --train a b --out o", "train r --train a --train b --out o"),
+        ("train r --train a b --out o", "train r --train a+b --out o"),
         ("train r --train a.tsv --out o", "train r --train a.tsv --out o"),
-        ("train r --train a b --valid c d", "train r --train a --train b --valid c --valid d"),
+        ("train r --train a b --valid c d", "train r --train a+b --valid c+d"),
         ("train r --train a --train b", "train r --train a --train b"),
-        ("train --train a b r", "train --train a --train b r"),
-        ("train r --set x=1 --train a b", "train r --set x=1 --train a --train b"),
-        ("train r --train=a b --valid=c", "train r --train a --train b --valid c"),
+        ("train --train a b r", "train --train a+b r"),
+        ("train r --set x=1 --train a b", "train r --set x=1 --train a+b"),
+        ("train r --train=a b --valid=c", "train r --train a+b --valid c"),
+        ("train r --train a b --train c d --mix 3,1", "train r --train a+b --train c+d --mix 3,1"),
+        ("train r --train a.tsv --train c d", "train r --train a.tsv --train c+d"),
         ("train r --train", "train r --train"),
         ("train r --train --out o", "train r --train --out o"),
     ],
 )
 def test_one_or_two_words_after_an_option(typed, understood):
-    assert app.repeat_pair_options(typed.split(), ("--train", "--valid")) == understood.split()
+    joined = app.join_pair_options(typed.split(), ("--train", "--valid"))
+    assert [word.replace(BETWEEN, "+") for word in joined] == understood.split()
 
 
 # --- the public door ----------------------------------------------------------------------------------

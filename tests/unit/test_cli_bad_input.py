@@ -16,7 +16,7 @@ import pytest
 
 from regard.cli import main
 from regard.data.lines import decode_lines, read_lines
-from regard.data.text.corpus import Pair, TabbedFile, read_pairs
+from regard.data.text.parallel import Pair, TabbedFile, read_pairs
 from regard.data.text.sources import open_text
 from regard.errors import DataError
 from regard.storage import files

@@ -8,7 +8,7 @@ import torch
 
 from regard.cli import main
 from regard.config.recipes import check_recipe
-from regard.data.text.overlap import fingerprint
+from regard.data.text.hashes import fingerprint
 from regard.data.text.tokenizer import Tokenizer
 from regard.inference.folder import write_folder
 from regard.models import build_model

@@ -16,8 +16,10 @@ from regard.cli import main
 from regard.config.settings import TextSettings
 from regard.data.text import aligner
 from regard.data.text.aligner import NULL_PROBABILITY, UNIFORM_JUMP, Hmm, align, align_text, expect, learn
-from regard.data.text.corpus import EncodedCorpus, EncodedSide, Ids, Pair
-from regard.data.text.sources import Tokenizers
+from regard.data.text.build import build_corpus
+from regard.data.text.corpus import EncodedCorpus, EncodedSide, Ids
+from regard.data.text.parallel import Pair
+from regard.data.text.sources import Tokenizers, text_of
 from regard.data.text.tokenizer import Tokenizer
 from regard.data.toy import AlignedPair, toy_corpus
 from regard.errors import ConfigError
@@ -155,7 +157,7 @@ def corpus(
 ) -> EncodedCorpus:
     pairs = [Pair(pair.source, pair.target) for pair in phrases]
     folder = tmp_path_factory.mktemp("aligner") / "train"
-    return EncodedCorpus.build(pairs, tokenizers.source, tokenizers.target, folder, 200)
+    return build_corpus(text_of(pairs), tokenizers.source, tokenizers.target, folder, TextSettings(max_length=200))
 
 
 def error_rate(guide: Ids, corpus: EncodedCorpus, phrases: list[AlignedPair], tokenizers: Tokenizers) -> float:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from itertools import chain
+from pathlib import Path
+
 import numpy as np
 import pytest
 import torch
@@ -10,8 +13,11 @@ from hypothesis import strategies as st
 
 from regard.config.settings import TextSettings
 from regard.config.vocabulary import BOS, EOS, PAD
-from regard.data.text.batches import BatchPlan, Lengths, collate, plan_batches, source_batch
-from regard.data.text.corpus import EncodedCorpus, Pair
+from regard.data.text.batches import BatchPlan, Lengths, collate, draw, plan_batches, source_batch
+from regard.data.text.build import build_corpus
+from regard.data.text.corpus import EncodedCorpus
+from regard.data.text.parallel import Pair
+from regard.data.text.sources import Mix, open_text, text_of
 from regard.data.text.tokenizer import Tokenizer
 
 
@@ -27,7 +33,9 @@ def lengths(count: int) -> tuple[Lengths, Lengths]:
 def corpus(tmp_path_factory: pytest.TempPathFactory) -> EncodedCorpus:
     pairs = [Pair(" ".join("abcdefghij"[: 1 + n % 9]), " ".join("jihgfedcba"[: 1 + n % 7])) for n in range(200)]
     tokenizer = Tokenizer.train([pair.source for pair in pairs], TextSettings(tokenizer="word"))
-    return EncodedCorpus.build(pairs, tokenizer, tokenizer, tmp_path_factory.mktemp("batches") / "c", 50)
+    return build_corpus(
+        text_of(pairs), tokenizer, tokenizer, tmp_path_factory.mktemp("batches") / "c", TextSettings(max_length=50)
+    )
 
 
 @settings(max_examples=100, deadline=None)
@@ -113,3 +121,38 @@ def test_source_batch_pads_on_the_right() -> None:
     ids, mask = source_batch([[5, EOS], [6, 7, 8, EOS]])
     assert ids.tolist() == [[5, EOS, PAD, PAD], [6, 7, 8, EOS]]
     assert mask.tolist() == [[True, True, False, False], [True] * 4]
+
+
+# --- several corpora ----------------------------------------------------------------------------------------------
+
+
+def test_an_epoch_draws_from_each_corpus_in_proportion() -> None:
+    parts, weights = (300, 100, 50), (1.0, 3.0, 1.0)
+    drawn = draw(parts, weights, np.random.default_rng(1))
+    assert len(drawn) == 450
+    counts = np.bincount(drawn, minlength=450)
+    assert [int(each.sum()) for each in np.split(counts, [300, 400])] == [90, 270, 90]
+    assert set(counts[:300].tolist()) == {0, 1}  # without replacement
+    assert set(counts[300:400].tolist()) == {2, 3}  # each pair equally often, the remainder at random
+    assert set(counts[400:].tolist()) == {1, 2}
+    assert drawn.tolist() == draw(parts, weights, np.random.default_rng(1)).tolist()
+    assert drawn.tolist() != draw(parts, weights, np.random.default_rng(2)).tolist()
+
+
+def test_a_mix_is_planned_by_seed_and_epoch(tmp_path: Path) -> None:
+    texts = [[(f"a {n % 5}", "x y")] * 40 for n in range(2)]
+    tokenizer = Tokenizer.train(["a x y 0 1"], TextSettings(tokenizer="word", min_frequency=1))
+    text = open_text(Mix([texts[0], texts[1][:20]], weights=(1, 2)), "train")
+    corpus = build_corpus(text, tokenizer, tokenizer, tmp_path / "c", TextSettings())
+    assert (corpus.parts, corpus.weights) == ((40, 20), (1.0, 2.0))
+
+    def epoch(seed: int, number: int) -> list[list[int]]:
+        plan = BatchPlan(EncodedCorpus.open(tmp_path / "c"), batch_tokens=24, seed=seed)
+        return [batch.tolist() for batch in plan.epoch(number)]
+
+    drawn = list(chain.from_iterable(epoch(1, 0)))
+    assert len(drawn) == 60
+    assert sum(index >= 40 for index in drawn) == 40
+    assert epoch(1, 0) == epoch(1, 0)
+    assert epoch(1, 0) != epoch(1, 1)
+    assert sorted(drawn) != sorted(chain.from_iterable(epoch(2, 0)))

@@ -13,8 +13,12 @@ import pytest
 from regard.config.settings import TextSettings
 from regard.config.vocabulary import EOS
 from regard.data.lines import read_lines
-from regard.data.text import corpus as corpus_module
-from regard.data.text.corpus import EncodedCorpus, Pair, Skipped, read_pairs
+from regard.data.text import parallel
+from regard.data.text.build import build_corpus
+from regard.data.text.corpus import EncodedCorpus
+from regard.data.text.encoding import Skipped
+from regard.data.text.parallel import Pair, read_pairs
+from regard.data.text.sources import open_text
 from regard.data.text.tokenizer import Tokenizer
 from regard.errors import DataError
 
@@ -30,7 +34,7 @@ def write(path: Path, content: bytes) -> Path:
 
 
 def build(folder: Path, pairs: list[Pair] | Iterator[Pair] = PAIRS, max_length: int = 50) -> EncodedCorpus:
-    return EncodedCorpus.build(pairs, TOKENIZER, TOKENIZER, folder, max_length)
+    return build_corpus(open_text(pairs, "train"), TOKENIZER, TOKENIZER, folder, TextSettings(max_length=max_length))
 
 
 def test_lines_end_at_newline_alone(tmp_path: Path) -> None:
@@ -101,9 +105,12 @@ def test_other_bad_pairs_are_refused(tmp_path: Path) -> None:
 
 
 def test_encoded_corpus_holds_every_pair_in_order(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(corpus_module, "CHUNK", 3)
+    monkeypatch.setattr(parallel, "LINES", 3)
     heard: list[int] = []
-    corpus = EncodedCorpus.build(iter(PAIRS), TOKENIZER, TOKENIZER, tmp_path / "c", 50, heard.append)
+    text = open_text(iter(PAIRS), "train")
+    corpus = build_corpus(
+        text, TOKENIZER, TOKENIZER, tmp_path / "c", TextSettings(max_length=50), on_progress=heard.append
+    )
     assert heard == [3, 6, 9, 12, 15, 16]
     for found in (corpus, EncodedCorpus.open(tmp_path / "c")):
         assert len(found) == len(PAIRS)
@@ -158,7 +165,7 @@ def test_a_folder_that_is_something_else_is_not_replaced(tmp_path: Path) -> None
 
 def test_fingerprint_follows_the_content(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     first = build(tmp_path / "a").fingerprint
-    monkeypatch.setattr(corpus_module, "CHUNK", 2)
+    monkeypatch.setattr(parallel, "LINES", 2)
     assert build(tmp_path / "b").fingerprint == first
     assert build(tmp_path / "c", PAIRS[::-1]).fingerprint != first
     moved = [Pair("the a", "le"), Pair("is", "x")], [Pair("the", "le"), Pair("a is", "x")]

@@ -4,10 +4,16 @@ from pathlib import Path
 
 import pytest
 
-from regard.data.text.corpus import Pair
-from regard.data.text.sources import load_pairs, open_text, overlap_warning, read_valid, save_pairs, spread
-from regard.data.text.sources import training_fingerprints as hashes_of
+from regard.data.text.hashes import Fingerprint
+from regard.data.text.parallel import Pair
+from regard.data.text.sources import load_pairs, open_text, overlap_warning, read_valid, save_pairs, scan_text, spread
+from regard.data.text.texts import Text
+from regard.data.text.workers import Workers
 from regard.errors import DataError
+
+
+def hashes_of(text: Text) -> Fingerprint:
+    return scan_text(text, Workers(0), duplicates=False).hashes
 
 
 def test_texts_can_be_read_again_and_again(tmp_path: Path) -> None:
@@ -51,7 +57,7 @@ def test_blank_texts_are_refused() -> None:
 
 
 def test_validation_sentences_that_were_trained_on_are_counted() -> None:
-    known, _ = hashes_of(open_text([("a b", "x"), ("c", "y")], "train"))
+    known = hashes_of(open_text([("a b", "x"), ("c", "y")], "train"))
     warning = overlap_warning([Pair("a  b", "x"), Pair("d", "z")], known)
     assert warning is not None
     assert warning.startswith("1 of 2 validation sentences occur in the training text")

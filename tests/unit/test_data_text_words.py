@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from regard.config.settings import TextSettings
+from regard.data.text.hashes import distinct
 from regard.data.text.seen_words import WordCollector, unseen
 from regard.data.text.tokenizer import Tokenizer
 from regard.data.text.words import split_word, unit_spans
@@ -75,20 +76,15 @@ def test_units_of_every_tokenizer(tokenizer: str) -> None:
 
 
 def test_words_in_any_case_are_seen_and_phrases_without_spaces_are_not_judged() -> None:
-    collector = WordCollector()
-    assert list(collector.reading(["The cat, (sleeps).", "e.g. 학교에 다리"])) == [
-        "The cat, (sleeps).",
-        "e.g. 학교에 다리",
-    ]
+    seen = WordCollector().new_words([["The", "cat,", "(sleeps)."], ["e.g.", "학교에", "다리"]])
     units = ["the", "CAT", "sleeps", ".", "e.g.", "학교에", "dog", "학교", "42", "猫が寝る", "ภาษาไทย"]
-    assert [unit for unit, new in zip(units, unseen(units, collector.hashes), strict=True) if new] == ["dog", "학교"]
+    assert [unit for unit, new in zip(units, unseen(units, seen), strict=True) if new] == ["dog", "학교"]
 
 
 def test_chunks_do_not_change_the_words(monkeypatch: pytest.MonkeyPatch) -> None:
-    lines = [f"word{number} and {number % 7}" for number in range(100)]
-    whole, parts = WordCollector(), WordCollector()
-    list(whole.reading(lines))
-    monkeypatch.setattr("regard.data.text.seen_words._CHUNK", 5)
-    list(parts.reading(lines))
-    assert whole.hashes.tolist() == parts.hashes.tolist()
-    assert len(whole.hashes) == 108
+    lines = [f"word{number} and {number % 7}".split() for number in range(100)]
+    whole = WordCollector().new_words(lines)
+    monkeypatch.setattr("regard.data.text.seen_words.MOST_KNOWN", 5)
+    collector = WordCollector()
+    assert distinct([collector.new_words([line]) for line in lines]).tolist() == whole.tolist()
+    assert len(whole) == 108

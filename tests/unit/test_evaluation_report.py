@@ -9,8 +9,8 @@ from torch.nn import functional
 
 from regard.config.recipes import check_recipe
 from regard.config.settings import SearchSettings
-from regard.data.text.corpus import Pair
-from regard.data.text.overlap import fingerprint
+from regard.data.text.hashes import fingerprint
+from regard.data.text.parallel import Pair
 from regard.data.text.tokenizer import Tokenizer
 from regard.errors import ConfigError, DataError, NoAttention
 from regard.evaluation.alignment import GoldLinks

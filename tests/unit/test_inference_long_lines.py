@@ -8,7 +8,7 @@ from test_cli_translate import write_model
 
 from regard.cli import main
 from regard.config.vocabulary import EOS
-from regard.data.text.corpus import Pair
+from regard.data.text.parallel import Pair
 from regard.errors import LongLine
 from regard.inference.long_lines import LongLineWarning
 from regard.inference.translator import Translator

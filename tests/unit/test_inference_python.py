@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 from PIL import Image
 
 from regard.cli import main
-from regard.data.text.corpus import Pair
+from regard.data.text.parallel import Pair
 from regard.data.toy import toy_corpus
 from regard.errors import ConfigError, DataError
 from regard.evaluation.alignment import GoldLinks

@@ -13,7 +13,7 @@ import torch
 from regard.config.recipes import check_recipe
 from regard.config.settings import Recipe, SearchSettings
 from regard.config.vocabulary import EOS, UNK
-from regard.data.text.corpus import Pair
+from regard.data.text.parallel import Pair
 from regard.data.text.tokenizer import Token, Tokenizer
 from regard.decoding.penalties import COVERAGE_FLOOR
 from regard.errors import ConfigError, NoAttention

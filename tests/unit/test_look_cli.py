@@ -126,6 +126,8 @@ def test_looking_without_a_reference_translates(models: dict[str, Path], capsys:
         (["look", "{bahdanau}", "the cat", "--layer", "0", "-o", "a.png"], "layer 0: they are numbered from 1 to 1"),
         (["look", "{bahdanau}", "the cat", "--kind", "self", "-o", "a.png"], "has no 'self' attention"),
         (["look", "{bahdanau}"], "no sentence was given"),
+        (["look", "{bahdanau}", "photo.png"], "photo.png: is an image, and this model translates text"),
+        (["look", "{bahdanau}", __file__], "is a file: give"),
         (["look", "{bahdanau}", "a", "b", "--reference", "c"], "2 sentences but 1 references"),
         (["look", "{bahdanau}", "a", "b", "-o", "steps.gif"], "one sentence at a time"),
         (["look", "{bahdanau}", "a", "--reference", "b", "--prefix", "b"], "leave --prefix out"),

@@ -94,9 +94,8 @@ def test_the_probability_of_a_word_is_the_geometric_mean_of_its_pieces() -> None
 
 def test_unfamiliar_words_are_marked_and_a_poor_translation_says_so() -> None:
     translator = translator_of({"kind": "bahdanau"})
-    collector = WordCollector()
-    assert list(collector.reading(LINES)) == LINES
-    text_model = replace(translator._model, seen_words=collector.hashes)
+    seen = WordCollector().new_words(line.split() for line in LINES)
+    text_model = replace(translator._model, seen_words=seen)
     look = look_at(text_model, translator.translate("the cat gothar 🦄 house."))
     marks = [(unit.text, unit.unfamiliar) for unit in look.source.units]
     assert marks == [

@@ -15,7 +15,7 @@ from regard.look.maps import Choice
 from regard.look.record import About, HeadCount, Look
 from regard.look.views import fonts
 from regard.look.views.fonts import fonts_for
-from regard.look.views.heatmap import heatmap_figure, save_heatmap, sheet_figure, sheet_of
+from regard.look.views.heatmap import heatmap_figure, save_figure, save_heatmap, sheet_figure, sheet_of
 
 
 @pytest.fixture
@@ -74,7 +74,7 @@ def test_global_state_of_matplotlib_is_left_alone(found: Look, tmp_path: Path) -
         assert image.width > 200
 
 
-def test_a_missing_glyph_is_an_error_with_a_remedy_and_never_a_box(
+def test_a_missing_letter_is_an_error_with_a_remedy(
     found: Look, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(fonts, "_installed_fonts", list)
@@ -111,9 +111,18 @@ def test_bad_fonts_and_paths_are_told_in_one_line(found: Look, tmp_path: Path) -
 
 def test_each_script_names_its_own_package(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(fonts, "_installed_fonts", list)
-    for text, package in (("猫", "fonts-noto-cjk"), ("🐈", "fonts-symbola"), ("हि", "fonts-noto-core")):
+    for text, package in (("猫", "fonts-noto-cjk"), ("हि", "fonts-noto-core")):
         with pytest.raises(DataError, match=package):
             fonts_for([text])
+
+
+def test_an_emoji_without_a_font_is_a_box_and_a_warning(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(fonts, "_installed_fonts", list)
+    with pytest.warns(fonts.FontWarning, match="'🐈', boxes stand for it.*fonts-symbola"):
+        figure = heatmap_figure(np.eye(1), ["🐈"], ["chat"])
+    save_figure(figure, tmp_path / "map.png")
+    label = figure.axes[0].get_xticklabels()[0]
+    assert label.get_window_extent().width > 3
 
 
 def test_arabic_is_joined_and_runs_from_the_right() -> None:

@@ -50,13 +50,12 @@ class BatchPlan:
         A longer pair gets its own batch. Without shuffling, batches are sorted from short to long.
         """
         generator = np.random.Generator(np.random.PCG64([self.seed, number])) if self.shuffle else None
-        return plan_batches(
-            self.corpus.source_lengths,
-            self.corpus.target_lengths,
-            self.batch_tokens,
-            self.batch_sentences,
-            generator,
-        )
+        source, target = self.corpus.source_lengths, self.corpus.target_lengths
+        if generator is None or self.corpus.weights is None:
+            return plan_batches(source, target, self.batch_tokens, self.batch_sentences, generator)
+        drawn = draw(self.corpus.parts, self.corpus.weights, generator)
+        batches = plan_batches(source[drawn], target[drawn], self.batch_tokens, self.batch_sentences, generator)
+        return [drawn[batch] for batch in batches]
 
     def batch(self, indices: npt.NDArray[np.int64]) -> Batch:
         """The tensors of these pairs."""
@@ -65,6 +64,22 @@ class BatchPlan:
         target, target_mask = gather(self.corpus.target.ids, offsets, indices)
         batch = _batch(source, source_mask, target, target_mask, tuple(int(index) for index in indices))
         return batch if self.guide is None else replace(batch, guide=gather(self.guide, offsets, indices, NOWHERE)[0])
+
+
+def draw(parts: Sequence[int], weights: Sequence[float], generator: np.random.Generator) -> npt.NDArray[np.int64]:
+    """As many pair indices as there are pairs, from each part in proportion to its weight.
+
+    Each pair of a part occurs equally often, and the remainder is drawn without replacement.
+    """
+    ends = np.cumsum(parts)
+    shares = np.cumsum(weights) / sum(weights)
+    counts = np.diff(np.rint(shares * ends[-1]).astype(np.int64), prepend=0)
+    drawn = []
+    for end, size, count in zip(ends.tolist(), parts, counts.tolist(), strict=True):
+        whole, rest = divmod(count, size)
+        drawn += [np.tile(np.arange(end - size, end), whole)]
+        drawn += [np.sort(end - size + generator.choice(size, rest, replace=False, shuffle=False))]
+    return np.concatenate(drawn)
 
 
 def plan_batches(

@@ -7,22 +7,16 @@ is one in 18 million evaluations.
 
 from __future__ import annotations
 
-from array import array
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from hashlib import blake2b
 from pathlib import Path
 
 import numpy as np
-import numpy.typing as npt
 
+from regard.data.text.hashes import Fingerprint, hash_lines, normalise
 from regard.errors import ModelFolderError, RegardError
 from regard.storage.folder import FINGERPRINT_FILE
 from regard.storage.reading import check_regular
-
-Fingerprint = npt.NDArray[np.uint64]
-
-_CHUNK = 1 << 20  # hashes collected before deduplication
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,35 +40,9 @@ class OverlapReport:
         return {"test_sentences": self.test_sentences, "in_training": self.in_training}
 
 
-def normalise(line: str) -> str:
-    """The line with white space collapsed and trimmed."""
-    return " ".join(line.split())
-
-
-def fingerprint(lines: Iterable[str]) -> Fingerprint:
-    """The sorted, distinct 64-bit hashes of the non-blank lines."""
-    distinct: Fingerprint = np.empty(0, dtype=np.uint64)
-    chunk = array("Q")
-    for line in lines:
-        sentence = normalise(line)
-        if sentence:
-            chunk.append(_hash(sentence))
-        if len(chunk) >= _CHUNK:
-            distinct = np.union1d(distinct, np.array(chunk, dtype=np.uint64))
-            chunk = array("Q")
-    return np.union1d(distinct, np.array(chunk, dtype=np.uint64))
-
-
-def _hash(sentence: str) -> int:
-    # Files never contain lone surrogates; strings from Python may.
-    digest = blake2b(sentence.encode("utf-8", "surrogatepass"), digest_size=8).digest()
-    return int.from_bytes(digest, "little")
-
-
 def overlap_with_fingerprint(test_sources: Sequence[str], known: Fingerprint) -> OverlapReport:
     """Count the test sentences whose hash is in the fingerprint of the training text."""
-    sentences = [normalise(line) for line in test_sources]
-    hashes = np.array([_hash(sentence) for sentence in sentences if sentence], dtype=np.uint64)
+    hashes = hash_lines(filter(None, map(normalise, test_sources)))
     return OverlapReport(len(test_sources), int(np.isin(hashes, known).sum()))
 
 

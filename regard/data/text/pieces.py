@@ -28,6 +28,7 @@ MARKER = "▁"  # stands for a space, as in SentencePiece
 # A Unicode non-character opens an escape; the character itself is escaped too.
 ESCAPE = "\ufdd0"
 ESCAPES = {ESCAPE: ESCAPE + "\ufdd1", MARKER: ESCAPE + "\ufdd2", "<": ESCAPE + "\ufdd3"}
+TAG = ESCAPE + "<BT>"  # the tag of back-translated sources; no text is encoded to it, because it is no escape
 LOOKS_SPECIAL = r"<(?=/?s>|pad>|unk>|0x[0-9A-F]{2}>)"
 
 # The white-space characters of str.split(), which defines words everywhere.
@@ -49,20 +50,21 @@ SAMPLED_LINES = 1_000_000
 Json = dict[str, Any]
 
 
-def train_pieces(lines: Iterable[str], settings: TextSettings, size: int) -> Json:
-    """Train a tokenizer with at most `size` pieces; its `tokenizer.json`."""
+def train_pieces(lines: Iterable[str], settings: TextSettings, size: int, tagged: bool = False) -> Json:
+    """Train a tokenizer with at most `size` pieces, the tag of back-translated text among them; `tokenizer.json`."""
+    reserved = (*SPECIAL_PIECES, TAG) if tagged else SPECIAL_PIECES
     sample = sample_lines(lines)
     if not sample:
         raise DataError("No text to learn a vocabulary from: every line is blank. Check the training files.")
     kind = settings.tokenizer
     if kind == "word":
-        model, decoder = _word_model(sample, settings, size), _joined_decoder(" ")
+        model, decoder = _word_model(sample, settings, size, reserved), _joined_decoder(" ")
     elif kind == "character":
-        model, decoder = _character_model(sample, settings, size), _joined_decoder("")
+        model, decoder = _character_model(sample, settings, size, reserved), _joined_decoder("")
     elif kind == "wordpiece":
-        model, decoder = _wordpiece_model(sample, settings, size), _wordpiece_decoder()
+        model, decoder = _wordpiece_model(sample, settings, size, reserved), _wordpiece_decoder()
     else:
-        model, decoder = _subword_model(sample, settings, size), _subword_decoder()
+        model, decoder = _subword_model(sample, settings, size, reserved), _subword_decoder()
     return {
         "version": "1.0",
         "truncation": None,
@@ -106,9 +108,9 @@ def without_surrogates(text: str) -> str:
 # --- the models ---------------------------------------------------------------------------------------------------
 
 
-def _subword_model(sample: list[str], settings: TextSettings, size: int) -> Json:
+def _subword_model(sample: list[str], settings: TextSettings, size: int, reserved: Sequence[str]) -> Json:
     """A BPE or unigram model; with byte fallback the byte pieces come first."""
-    reserved = [*SPECIAL_PIECES, *(BYTE_PIECES if settings.byte_fallback else ())]
+    reserved = [*reserved, *(BYTE_PIECES if settings.byte_fallback else ())]
     room = _room(size, len(reserved), settings)
     # With byte fallback the alphabet takes at most half of the vocabulary; rarer characters are spelt in bytes.
     alphabet = _alphabet(sample, settings, max(1, room // 2 if settings.byte_fallback else room))
@@ -132,17 +134,17 @@ def _subword_model(sample: list[str], settings: TextSettings, size: int) -> Json
     }
 
 
-def _wordpiece_model(sample: list[str], settings: TextSettings, size: int) -> Json:
+def _wordpiece_model(sample: list[str], settings: TextSettings, size: int, reserved: Sequence[str]) -> Json:
     """A WordPiece model: word-initial pieces and `##` continuations, segmented by longest match.
 
     BPE learns the pieces, because the WordPiece trainer of `tokenizers` is not deterministic.
     """
-    room = _room(size, len(SPECIAL_PIECES), settings)
+    room = _room(size, len(reserved), settings)
     alphabet = _alphabet(sample, settings, max(1, room // 3))  # each character may be initial or a continuation
     pieces = [piece for piece in _train_bpe(sample, settings, alphabet, room)["vocab"] if piece not in SPECIAL_PIECES]
     names = [*(name for c in alphabet if c != MARKER for name in (c, "##" + c))]
     names += [piece[1:] if piece.startswith(MARKER) else "##" + piece for piece in pieces if piece != MARKER]
-    vocabulary = [*SPECIAL_PIECES, *list(dict.fromkeys(names))[:room]]
+    vocabulary = [*reserved, *list(dict.fromkeys(names))[:room]]
     return {
         "type": "WordPiece",
         "unk_token": "<unk>",
@@ -152,28 +154,28 @@ def _wordpiece_model(sample: list[str], settings: TextSettings, size: int) -> Js
     }
 
 
-def _word_model(sample: list[str], settings: TextSettings, size: int) -> Json:
+def _word_model(sample: list[str], settings: TextSettings, size: int, reserved: Sequence[str]) -> Json:
     """A model of the most frequent white-space words."""
     counts: Counter[str] = Counter()
     for line in sample:
         counts.update(escape(line.lower() if settings.lowercase else line).split())
-    return _word_level(counts, settings, size)
+    return _word_level(counts, settings, size, reserved)
 
 
-def _character_model(sample: list[str], settings: TextSettings, size: int) -> Json:
+def _character_model(sample: list[str], settings: TextSettings, size: int, reserved: Sequence[str]) -> Json:
     """A model of the most frequent characters; the marker stands for a space."""
-    return _word_level(_character_counts(sample, settings), settings, size)
+    return _word_level(_character_counts(sample, settings), settings, size, reserved)
 
 
-def _word_level(counts: Mapping[str, int], settings: TextSettings, size: int) -> Json:
-    room = _room(size, len(SPECIAL_PIECES), settings)
+def _word_level(counts: Mapping[str, int], settings: TextSettings, size: int, reserved: Sequence[str]) -> Json:
+    room = _room(size, len(reserved), settings)
     frequent = [entry for entry in _by_frequency(counts) if counts[entry] >= settings.min_frequency]
     if not frequent:
         raise ConfigError(
             f"text.min_frequency = {settings.min_frequency}: nothing in the text is that frequent. "
             "Set text.min_frequency=1, or give more text."
         )
-    vocabulary = [*SPECIAL_PIECES, *frequent[:room]]
+    vocabulary = [*reserved, *frequent[:room]]
     return {
         "type": "WordLevel",
         "unk_token": "<unk>",
@@ -185,7 +187,7 @@ def _room(size: int, reserved: int, settings: TextSettings) -> int:
     """The number of pieces to learn besides the reserved ones."""
     if size <= reserved:
         remedy = f"Set it to {reserved + 100} or more"
-        if reserved > len(SPECIAL_PIECES):
+        if reserved > len(SPECIAL_PIECES) + 1:
             remedy += ", or set text.byte_fallback=false"
         raise ConfigError(f"text.vocabulary_size = {size}: the special and byte pieces alone are {reserved}. {remedy}.")
     return size - reserved
@@ -201,12 +203,16 @@ def _by_frequency(counts: Mapping[str, int]) -> list[str]:
 
 def _character_counts(sample: list[str], settings: TextSettings) -> Counter[str]:
     """The count of each character after normalisation; the marker stands for a space."""
-    raw: Counter[str] = Counter()
+    words: Counter[str] = Counter()
     for line in sample:
-        raw.update(line)
+        words.update(line.split(" "))
+    raw: Counter[str] = Counter({" ": sum(words.values()) - len(sample)})
+    for word, count in words.items():
+        for character in word:
+            raw[character] += count
     counts: Counter[str] = Counter()
     for character, count in raw.items():
-        if character in (MARKER, ESCAPE):
+        if character in (MARKER, ESCAPE) or not count:
             continue  # such text is escaped
         for normal in character.lower() if settings.lowercase else character:
             counts[MARKER if normal == " " else normal] += count

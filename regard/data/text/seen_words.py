@@ -7,39 +7,32 @@ recovered from it.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Iterable
+from itertools import chain
 
 import numpy as np
 
-from regard.data.text.overlap import Fingerprint, fingerprint
+from regard.data.text.hashes import Fingerprint, fingerprint
 from regard.data.text.words import split_word
 
-_CHUNK = 1 << 18  # distinct words collected before they are hashed
+MOST_KNOWN = 1 << 18  # words remembered, so that each is hashed once
 # Thai and Lao, Myanmar, Khmer, kana, Han: scripts without spaces, where a white-space word is a whole phrase
 _NO_SPACES = re.compile("[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff]")
 
 
-@dataclass
 class WordCollector:
-    """Collects the words of lines that pass through it."""
+    """Hashes the words of lines that are new to it."""
 
-    words: set[str] = field(default_factory=set)
-    hashes: Fingerprint = field(default_factory=lambda: np.empty(0, dtype=np.uint64))
+    def __init__(self) -> None:
+        self._known: set[str] = set()
 
-    def reading(self, lines: Iterable[str]) -> Iterator[str]:
-        """The lines, unchanged."""
-        for line in lines:
-            self.words.update(line.split())
-            if len(self.words) >= _CHUNK:
-                self._hash()
-            yield line
-        self._hash()
-
-    def _hash(self) -> None:
-        parts = {part.casefold() for word in self.words for part in split_word(word)}
-        self.hashes = np.union1d(self.hashes, fingerprint(parts))
-        self.words = set()
+    def new_words(self, lines: Iterable[Iterable[str]]) -> Fingerprint:
+        """The sorted, distinct hashes of the words of these lines, without those of lines before."""
+        new = set(chain.from_iterable(lines)) - self._known
+        if len(self._known) + len(new) > MOST_KNOWN:
+            self._known = set()
+        self._known |= new
+        return fingerprint({part.casefold() for word in new for part in split_word(word)})
 
 
 def unseen(units: Iterable[str], seen: Fingerprint) -> list[bool]:

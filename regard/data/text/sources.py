@@ -3,19 +3,27 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+import math
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
 from itertools import chain
 from os import PathLike, fspath
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeGuard, TypeVar, Union, cast
 
+import numpy as np
+
 from regard.config.settings import Recipe, TextSettings
-from regard.data.text.corpus import EncodedCorpus, Pair, TabbedFile, read_pairs
+from regard.data.text.filters import repeated
 from regard.data.text.foreign import read_tokenizer_file
-from regard.data.text.overlap import Fingerprint, fingerprint, overlap_with_fingerprint
-from regard.data.text.seen_words import WordCollector
+from regard.data.text.hashes import Fingerprint, distinct
+from regard.data.text.overlap import overlap_with_fingerprint
+from regard.data.text.parallel import Chosen, Pair, TabbedFile, files_of
+from regard.data.text.pieces import SAMPLED_LINES
+from regard.data.text.texts import Corpus, Text
 from regard.data.text.tokenizer import Tokenizer
+from regard.data.text.workers import Workers
 from regard.errors import ConfigError, DataError
 from regard.storage.files import write_bytes
 
@@ -37,30 +45,63 @@ TOY_FORM = "write it as toy:NAME, toy:NAME:PAIR or toy:NAME:PAIR:COUNT, such as 
 
 
 @dataclass(frozen=True)
-class Text:
-    """Sentence pairs that can be iterated repeatedly."""
+class BackTranslated:
+    """A text whose sources a model has translated from its targets: they get a tag (Caswell et al. 2019)."""
 
-    description: str
-    pairs: Callable[[], Iterable[Pair]]
+    text: Given
 
 
-def open_text(given: Given, split: Split) -> Text:
+@dataclass(frozen=True)
+class Mix:
+    """Several texts as one.
+
+    With weights, an epoch draws as many pairs as all texts have, in these proportions: each pair of a text equally
+    often, the remainder at random, by (seed, epoch). Without weights, an epoch has every pair once.
+    """
+
+    texts: Sequence[Given | BackTranslated]
+    weights: Sequence[float] | None = None
+
+    def __post_init__(self) -> None:
+        if not self.texts:
+            raise ConfigError("a mix of no texts: name at least one.")
+        if self.weights is not None and len(self.weights) != len(self.texts):
+            raise ConfigError(f"{len(self.weights)} weights for {len(self.texts)} texts: give one for each.")
+        if self.weights is not None and not all(0 < weight < math.inf for weight in self.weights):
+            raise ConfigError(f"weights {tuple(self.weights)}: each must be a number above 0.")
+
+
+def open_text(given: Given | BackTranslated | Mix, split: Split) -> Text:
     """The text that a user names; files are opened lazily."""
+    if isinstance(given, Mix):
+        weights = None if given.weights is None else tuple(map(float, given.weights))
+        return Text(tuple(_open_corpus(each, split) for each in given.texts), weights)
+    return Text((_open_corpus(given, split),))
+
+
+def _open_corpus(given: Given | BackTranslated, split: Split) -> Corpus:
+    if isinstance(given, BackTranslated):
+        corpus = _open_corpus(given.text, split)
+        return replace(corpus, description=f"{corpus.description} (back-translated)", back_translated=True)
     if isinstance(given, str) and given.startswith("toy:"):
-        return _toy_text(*parse_toy(given), split=split)
+        return _toy_corpus(*parse_toy(given), split=split)
     if _is_corpus(given):
-        return _toy_text(given, None, split=split)
+        return _toy_corpus(given, None, split=split)
     if isinstance(given, (str, PathLike)):
-        path = Path(given)
-        return Text(path.name, lambda: read_pairs(path, None))
+        return Corpus(Path(given).name, files_of(fspath(given)))
     if isinstance(given, TabbedFile):
-        return Text(given.name, lambda: read_pairs(given))
+        return Corpus(given.name, files_of(given))
     if isinstance(given, tuple) and len(given) == 2 and all(isinstance(part, (str, PathLike)) for part in given):
         source, target = (Path(fspath(part)) for part in given)  # type: ignore[arg-type]  # checked above
-        return Text(f"{source.name}, {target.name}", lambda: read_pairs(source, target))
+        return Corpus(f"{source.name}, {target.name}", files_of(source, target))
     # An iterator is copied, because it can be read only once; a re-iterable object is not.
     again = list(given) if isinstance(given, Iterator) else cast(Iterable[Any], given)
-    return Text("pairs from Python", lambda: map(_as_pair, again))
+    return Corpus("pairs from Python", lambda: map(_as_pair, again))
+
+
+def text_of(pairs: list[Pair]) -> Text:
+    """A text of pairs in memory."""
+    return Text((Corpus("pairs from Python", lambda: pairs),))
 
 
 def _as_pair(item: Any) -> Pair:
@@ -84,7 +125,7 @@ def parse_toy(text: str) -> tuple[ToyCorpus, int | None]:
     return toy_corpus(name, pair or None), int(count) if count else None
 
 
-def _toy_text(corpus: ToyCorpus, count: int | None, split: Split) -> Text:
+def _toy_corpus(corpus: ToyCorpus, count: int | None, split: Split) -> Corpus:
     number = count or TOY_COUNTS[split]
     made: list[Pair] = []
 
@@ -94,7 +135,7 @@ def _toy_text(corpus: ToyCorpus, count: int | None, split: Split) -> Text:
             made.extend(Pair(pair.source, pair.target) for pair in corpus.generate(split, number, seed=0))
         return made
 
-    return Text(f"embedded corpus {corpus.name} {corpus.pair}, {split}, {number:,} pairs", pairs)
+    return Corpus(f"embedded corpus {corpus.name} {corpus.pair}, {split}, {number:,} pairs", pairs)
 
 
 def is_toy(given: Given) -> bool:
@@ -122,21 +163,47 @@ class Tokenizers:
     target: Tokenizer
 
 
-def train_tokenizers(text: Text, recipe: Recipe) -> Tokenizers:
+def train_tokenizers(text: Text, recipe: Recipe, say: Callable[[str], None] = lambda line: None) -> Tokenizers:
     """Train the tokenizers of both languages, or read the tokenizer files named in the recipe."""
     settings = recipe.text
+    tagged = any(corpus.back_translated for corpus in text.corpora)
+    learned = [settings.source_tokenizer is None, settings.target_tokenizer is None]
+    sides: tuple[list[str], list[str]] = ([], [])
+    if learned[0] or (learned[1] and not settings.joint):
+        sides = _sample(text, SAMPLED_LINES // 2 if settings.joint else SAMPLED_LINES, say)
     if settings.joint:
-        both = chain.from_iterable((pair.source, pair.target) for pair in text.pairs())
-        joint = choose_tokenizer(settings.source_tokenizer, both, settings)
+        joint = choose_tokenizer(
+            settings.source_tokenizer, chain.from_iterable(zip(*sides, strict=True)), settings, tagged
+        )
         return Tokenizers(joint, joint)
-    source = choose_tokenizer(settings.source_tokenizer, (pair.source for pair in text.pairs()), settings)
-    target = choose_tokenizer(settings.target_tokenizer, (pair.target for pair in text.pairs()), settings)
-    return Tokenizers(source, target)
+    with ThreadPoolExecutor(2) as pool:  # the library releases the GIL
+        target = pool.submit(choose_tokenizer, settings.target_tokenizer, sides[1], settings)
+        source = choose_tokenizer(settings.source_tokenizer, sides[0], settings, tagged)
+        return Tokenizers(source, target.result())
 
 
-def choose_tokenizer(given: Path | None, lines: Iterable[str], settings: TextSettings) -> Tokenizer:
-    """Read the tokenizer file, if given, or train a tokenizer on the lines."""
-    return Tokenizer.train(lines, settings) if given is None else read_tokenizer_file(given)
+def _sample(text: Text, most: int, say: Callable[[str], None]) -> tuple[list[str], list[str]]:
+    """Both sides of the text, or of an evenly spaced sample of `most` pairs."""
+    sides: tuple[list[str], list[str]] = ([], [])
+    if text.size > most:
+        say(f"the subwords are learned from {most:,} of {text.size:,} pairs, evenly spaced")
+    begin = 0
+    for piece in text.pieces():
+        chosen = np.ones(piece.block.count, np.bool_) if piece.chosen is None else piece.chosen.copy()
+        places = np.flatnonzero(chosen)
+        numbers = np.arange(begin, begin + len(places) + 1) * most // max(most, text.size)
+        chosen[places] = np.diff(numbers) > 0
+        begin += len(places)
+        for side, lines in zip(sides, piece.block.lines(chosen), strict=True):
+            side.extend(lines)
+    return sides
+
+
+def choose_tokenizer(
+    given: Path | None, lines: Iterable[str], settings: TextSettings, tagged: bool = False
+) -> Tokenizer:
+    """Read the tokenizer file, if given, or train a tokenizer on the lines; `tagged` reserves a piece for the tag."""
+    return Tokenizer.train(lines, settings, tagged=tagged) if given is None else read_tokenizer_file(given)
 
 
 def read_valid(text: Text) -> list[Pair]:
@@ -147,13 +214,30 @@ def read_valid(text: Text) -> list[Pair]:
     return pairs
 
 
-def training_fingerprints(text: Text) -> tuple[Fingerprint, Fingerprint]:
-    """Hashes of the training sources and of their words; the pass also validates the text before any writing."""
-    words = WordCollector()
-    hashes = fingerprint(words.reading(pair.source for pair in text.pairs()))
-    if not len(hashes):
+@dataclass(frozen=True)
+class Scan:
+    """What one pass over the training text finds, which also checks all of it before anything is written."""
+
+    hashes: Fingerprint  # of the distinct sources
+    words: Fingerprint  # of the distinct source words
+    duplicate: Chosen | None  # (pairs,) those that occurred before; None if not asked for
+
+
+def scan_text(
+    text: Text, workers: Workers, *, duplicates: bool, on_progress: Callable[[int], None] = lambda read: None
+) -> Scan:
+    """Check and hash the text."""
+    sources, pairs, words, read = [], [], [], 0
+    for piece, (of_sources, of_pairs, of_words) in workers.hash(text.pieces(), pairs=duplicates):
+        sources.append(of_sources)
+        pairs.append(of_pairs)
+        words.append(of_words)
+        read += piece.size
+        on_progress(read)
+    if not any(map(len, sources)):
         raise DataError(f"{text.description}: holds no sentences to train on: give text with words in it.")
-    return hashes, words.hashes
+    duplicate = repeated(np.concatenate(pairs)) if duplicates else None
+    return Scan(distinct(sources), distinct(words), duplicate)
 
 
 def overlap_warning(valid: list[Pair], hashes: Fingerprint) -> str | None:
@@ -167,17 +251,6 @@ def overlap_warning(valid: list[Pair], hashes: Fingerprint) -> str | None:
     )
 
 
-def encode(
-    pairs: Iterable[Pair],
-    tokenizers: Tokenizers,
-    folder: Path,
-    max_length: int,
-    on_progress: Callable[[int], None],
-) -> EncodedCorpus:
-    """Write the token ids of the pairs into a folder and memory-map it."""
-    return EncodedCorpus.build(pairs, tokenizers.source, tokenizers.target, folder, max_length, on_progress)
-
-
 def spread(items: list[Item], count: int) -> list[Item]:
     """At most `count` items, evenly spaced."""
     if len(items) <= count:
@@ -187,24 +260,16 @@ def spread(items: list[Item], count: int) -> list[Item]:
 
 def hold_out(text: Text) -> tuple[Text, Text, str] | None:
     """Training text, validation text (every n-th pair) and a message; None if there are too few pairs."""
-    pairs = sum(1 for _ in text.pairs())
+    pairs = sum(corpus.size for corpus in text.corpora if not corpus.back_translated)
     if pairs < LEAST_TO_HOLD_OUT_OF:
         return None
     every = pairs // max(LEAST_HELD_OUT, min(MOST_HELD_OUT, round(pairs * HELD_OUT)))
-    held = len(range(every - 1, pairs, every))
-
-    def chosen(valid: bool) -> Callable[[], Iterable[Pair]]:
-        return lambda: (pair for number, pair in enumerate(text.pairs(), 1) if (number % every == 0) == valid)
-
+    train, valid = replace(text, every=every), replace(text, every=every, held=True)
     said = (
-        f"{held:,} of the {pairs:,} pairs are held out for validation, because --valid was not given "
+        f"{valid.size:,} of the {pairs:,} pairs are held out for validation, because --valid was not given "
         "(--valid none: train on all pairs, without validation)."
     )
-    return (
-        Text(f"{text.description} without 1 pair in {every}", chosen(False)),
-        Text(f"1 pair in {every} of {text.description}", chosen(True)),
-        said,
-    )
+    return train, valid, said
 
 
 def save_pairs(path: Path, pairs: list[Pair]) -> None:

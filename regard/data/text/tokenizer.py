@@ -46,6 +46,8 @@ class Tokenizer(ABC):
     """The tokenizer of one language, or of two with a joint vocabulary."""
 
     says_unknown: bool  # whether some text can only be encoded as <unk>
+    encodes_words = False  # whether the words between spaces are encoded independently: see `word_ids`
+    tag: int | None = None  # the id of the tag of back-translated sources
 
     def __init__(
         self, tokenizer_json: str, pieces: Sequence[str], surfaces: Sequence[bytes], *, says_unknown: bool
@@ -62,11 +64,13 @@ class Tokenizer(ABC):
         self._surfaces = [b"" if number in (PAD, BOS, EOS) else each for number, each in enumerate(surfaces)]
 
     @staticmethod
-    def train(lines: Iterable[str], settings: TextSettings, size: int | None = None) -> Tokenizer:
-        """Train a tokenizer; training is deterministic."""
+    def train(
+        lines: Iterable[str], settings: TextSettings, size: int | None = None, *, tagged: bool = False
+    ) -> Tokenizer:
+        """Train a tokenizer; training is deterministic. `tagged` reserves a piece for back-translated sources."""
         from regard.data.text.trained import train_tokenizer  # it imports this module
 
-        return train_tokenizer(lines, settings, size)
+        return train_tokenizer(lines, settings, size, tagged)
 
     @property
     def size(self) -> int:
@@ -90,6 +94,14 @@ class Tokenizer(ABC):
     @abstractmethod
     def encode_many(self, texts: Sequence[str]) -> list[list[int]]:
         """The ids of many lines, faster than one by one; releases the GIL."""
+
+    def word_ids(self, word: str) -> list[int]:
+        """The ids of a word: a line is the concatenation of the words between its spaces, and EOS."""
+        assert self.encodes_words
+        if word:
+            return self.encode(word)[:-1]
+        two = self.encode(" ")[:-1]  # two empty words
+        return two[: len(two) // 2]
 
     @abstractmethod
     def _placed(self, text: str) -> tuple[list[int], list[Span]]:

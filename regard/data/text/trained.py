@@ -13,7 +13,7 @@ import tokenizers
 from regard.config.settings import TextSettings
 from regard.config.vocabulary import SPECIAL_PIECES, UNK
 from regard.data.text.checked import check_own, guarded
-from regard.data.text.pieces import ESCAPE, ESCAPES, MARKER, escaping_steps, train_pieces, without_surrogates
+from regard.data.text.pieces import ESCAPE, ESCAPES, MARKER, TAG, escaping_steps, train_pieces, without_surrogates
 from regard.data.text.tokenizer import Tokenizer
 from regard.data.text.words import Span
 from regard.errors import ModelFolderError
@@ -25,10 +25,10 @@ _ESCAPED = re.compile("|".join(map(re.escape, ESCAPES.values())))
 _UNESCAPED = {escaped: plain for plain, escaped in ESCAPES.items()}
 
 
-def train_tokenizer(lines: Iterable[str], settings: TextSettings, size: int | None) -> TrainedTokenizer:
+def train_tokenizer(lines: Iterable[str], settings: TextSettings, size: int | None, tagged: bool) -> TrainedTokenizer:
     """Train a tokenizer with at most `size` pieces (default: `settings.vocabulary_size`)."""
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
-    content = train_pieces(lines, settings, settings.vocabulary_size if size is None else size)
+    content = train_pieces(lines, settings, settings.vocabulary_size if size is None else size, tagged)
     return TrainedTokenizer(json.dumps(content, ensure_ascii=False))
 
 
@@ -45,9 +45,15 @@ class TrainedTokenizer(Tokenizer):
             self._plain = _engine(_without_escapes(content))
             pieces = [self._full.id_to_token(number) or "" for number in range(self._full.get_vocab_size())]
             surfaces = _surfaces(pieces, content)
+            if TAG in pieces:
+                self.tag = pieces.index(TAG)
+                surfaces[self.tag] = b""
             # the decoder drops the marker or space before the first word
             self._leads_with_space = content["model"]["type"] != "WordLevel" or b" " in surfaces[UNK]
             says_unknown = not content["model"].get("byte_fallback", False)
+            # No piece crosses a space; but the characters' pieces stand for spaces between words, not before them.
+            steps = {step["type"] for step in content["normalizer"]["normalizers"]}
+            self.encodes_words = "Prepend" in steps or content["pre_tokenizer"]["behavior"] == "Removed"
         except Exception as error:  # `tokenizers` raises bare Exceptions
             raise ModelFolderError(
                 f"Not a tokenizer that Regard wrote ({short(error)}). Use the tokenizer.json of a model folder."

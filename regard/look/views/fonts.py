@@ -1,12 +1,14 @@
-"""Fonts for pictures: every script that an installed font can write, and a line that names the way out otherwise.
+"""Fonts for pictures: every script that an installed font has.
 
 Matplotlib takes each character from the first font of a list that has it, joins Arabic letters and writes
-right-to-left text from the right; what it lacks it would draw as boxes, which is why every glyph is looked up first.
+right-to-left text from the right. Every glyph is looked up first: a missing letter is an error that names the package
+to install; a missing symbol, such as an emoji, is drawn as a box, with a warning.
 """
 
 from __future__ import annotations
 
 import unicodedata
+import warnings
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -24,11 +26,12 @@ PACKAGES = {
     "HIRAGANA": "fonts-noto-cjk",
     "KATAKANA": "fonts-noto-cjk",
 }
+LAST_RESORT = "Last Resort High-Efficiency"  # comes with matplotlib: one box for all characters of a kind
 SYMBOLS, OTHERS = "fonts-symbola", "fonts-noto-core"
 
 
 def fonts_for(texts: Iterable[str], font: str | Path | None = None) -> list[str]:
-    """Font families that together have every glyph of the texts, or one line that says what to install."""
+    """Font families that together have every letter of the texts; symbols that none has become boxes."""
     needed = {character for text in texts for character in text if _has_glyph(character)}
     families: list[str] = []
     if font is not None:
@@ -43,14 +46,19 @@ def fonts_for(texts: Iterable[str], font: str | Path | None = None) -> list[str]
             needed -= found
         if not needed:
             break
-    if needed:
-        missing = "".join(sorted(needed))[:20]
-        packages = " and ".join(sorted({_package(character) for character in needed}))
-        raise DataError(
-            f"no installed font can draw {missing!r}: install one that can (Debian: apt install {packages}), or name a "
-            "font file with --font; colour fonts cannot be used."
-        )
-    return families
+    if not needed:
+        return families
+    missing = "".join(sorted(needed))[:20]
+    packages = " and ".join(sorted({_package(character) for character in needed}))
+    remedy = f"install one that can (Debian: apt install {packages}), or name a font file with --font"
+    if any(unicodedata.category(character)[0] in "LMN" for character in needed):
+        raise DataError(f"no installed font can draw {missing!r}: {remedy}; colour fonts cannot be used.")
+    warnings.warn(f"no installed font can draw {missing!r}, boxes stand for it: {remedy}.", FontWarning, stacklevel=2)
+    return [*families, LAST_RESORT]
+
+
+class FontWarning(UserWarning):
+    """A symbol without a font."""
 
 
 def _has_glyph(character: str) -> bool:
@@ -77,10 +85,7 @@ def _installed_fonts() -> list[tuple[str, str]]:
     entries = [
         entry
         for entry in font_manager.fontManager.ttflist
-        if entry.style == "normal"
-        and entry.weight in (400, "normal", "regular", "book")
-        # It comes with matplotlib, and has one picture for all characters of a kind: a box in disguise.
-        and not entry.name.startswith("Last Resort")
+        if entry.style == "normal" and entry.weight in (400, "normal", "regular", "book") and entry.name != LAST_RESORT
     ]
 
     def rank(family: str) -> tuple[int, str]:

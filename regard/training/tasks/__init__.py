@@ -9,8 +9,8 @@ from regard.config.captioning import CaptionRecipe
 from regard.config.recipes import TaskRecipe
 from regard.config.settings import Recipe
 from regard.data.images.image_set import ImageSet
-from regard.data.text.corpus import TabbedFile
-from regard.data.text.sources import NO_VALIDATION, FilePath, Given
+from regard.data.text.parallel import TabbedFile
+from regard.data.text.sources import NO_VALIDATION, FilePath, Given, Mix
 from regard.errors import ConfigError
 from regard.inference.captioner import Captioner
 from regard.inference.classifier import Classifier
@@ -23,8 +23,8 @@ from regard.training.tasks.classification import ClassificationTask
 from regard.training.tasks.translation import TranslationTask
 from regard.training.watch import Watched
 
-Data = Given | ImageSet
-"""Text (see `Given`), or images: a folder, a TSV file of captions, "toy:two-ears", "toy:scenes", an ImageSet."""
+Data = Given | Mix | ImageSet
+"""Text (see `Given`), a `Mix`, or images: a folder, a TSV file of captions, "toy:two-ears", an ImageSet."""
 
 Trained = Translator | Captioner | Classifier
 """The model that training returns."""

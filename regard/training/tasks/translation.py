@@ -18,6 +18,7 @@ from regard.data.text.overlap import load_fingerprint
 from regard.data.text.sources import (
     NO_VALIDATION,
     Given,
+    Mix,
     Tokenizers,
     check_valid_is_there,
     hold_out,
@@ -48,9 +49,10 @@ from regard.training.watch import Watched, check_sentences, load_sentences, look
 class TranslationTask(Task[Translator]):
     """Parallel text, and the recipe's model or the user's own."""
 
+    goes_on = True
     recipe: Recipe
-    train: Given | None = None
-    valid: Given | None = None
+    train: Given | Mix | None = None
+    valid: Given | Mix | None = None
     model: MakeModel | None = None  # the user's own
     start_from: Folder | None = None  # a model to fine-tune
     watch: Sequence[Watched] = ()
@@ -70,7 +72,7 @@ class TranslationTask(Task[Translator]):
         train, valid = self.train, self.valid
         if train is None:
             raise ConfigError("no training text was given: name it with --train (or train=).")
-        if valid is None and is_toy(train):
+        if valid is None and not isinstance(train, Mix) and is_toy(train):
             valid = own_valid(train)
         without = isinstance(valid, str) and valid == NO_VALIDATION
         check_valid_is_there(self.recipe, None if without else "given or held out")
