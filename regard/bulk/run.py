@@ -91,9 +91,9 @@ def translate_shards(
 ) -> Manifest:
     """Translate every file of a pattern into a folder, in this process or on Ray, and return the manifest.
 
-    `ray` is "local", "auto" or the address of a cluster, where at most `workers` translate; here, as many share the batches of a shard. Shards that the output's
-    manifest names with the same model, settings and checksums are skipped. Unusable shards raise when the others are
-    finished.
+    `ray` is "local", "auto" or the address of a cluster, where at most `workers` translate; in this process, as many
+    share the batches of a shard. Shards that the output's manifest names with the same model, settings and checksums
+    are skipped. Unusable shards raise when the others are finished.
     """
     folders = [model_folder(each) for each in ([models] if isinstance(models, str | Path) else models)]
     shards = find_shards(pattern, output, form)
