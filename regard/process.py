@@ -121,6 +121,7 @@ class Machine:
     threads: int
     torch: str
     device: str
+    workers: int = 1
 
     def to_dict(self) -> dict[str, str | int]:
         """Plain values for a JSON file."""
@@ -136,13 +137,15 @@ class Machine:
         )
 
 
-def this_machine(device: str = "cpu") -> Machine:
-    """The machine we run on."""
+def this_machine(device: str = "cpu", workers: int = 1) -> Machine:
+    """The machine we run on; `threads` of each worker."""
     import torch
 
     # The vector instructions that torch selects determine its summation order.
     capability = torch.backends.cpu.get_cpu_capability()
-    return Machine(f"{processor.cpu_name()} ({capability})", torch.get_num_threads(), torch.__version__, device)
+    return Machine(
+        f"{processor.cpu_name()} ({capability})", torch.get_num_threads(), torch.__version__, device, workers
+    )
 
 
 def usable_device(device: str | torch.device) -> torch.device:

@@ -30,7 +30,8 @@ def export(
     regard export models/de-en --to word2vec --side target --out vectors.txt
 
     huggingface: a Marian model (a Transformer with model.norm = "post").
-    ctranslate2, onnx: any Transformer.
+    ctranslate2: any Transformer.
+    onnx: any translation model, as graphs of the encoder, of one decoder step and of the output layer.
     compact: a model folder with int8 weights, a quarter of the size, of any model.
     word2vec: the vectors of whole words, of any model.
     """

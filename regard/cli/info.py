@@ -84,9 +84,23 @@ def _translation(path: Path) -> tuple[AnyRecipe, dict[str, Any]]:
         "training_sentences_known": None if fingerprint is None else len(fingerprint),
         "compiled": [{**copy._asdict(), "path": str(copy.path)} for copy in folder.compiled.listed()],
     }
+    if folder.model_class is None:
+        about["engines"] = _engines(folder)
     if folder.model_class:
         about |= {"model": folder.model_class, "title": None, "paper": None}
     return folder.recipe, about
+
+
+def _engines(folder: Folder) -> dict[str, str | None]:
+    """Why each engine, fastest first, would not translate with the folder's settings; None for the first that would."""
+    from regard.decoding.engines.choice import ENGINES, Engines
+
+    engines, wanted = Engines(folder.text_model("cpu")), folder.recipe.search
+    if wanted.engine != "auto":
+        return {wanted.engine: engines.why_not(wanted.engine, wanted)}
+    reasons = {name: engines.why_not(name, wanted) for name in ENGINES}
+    used = engines.name(wanted)
+    return {name: why or (None if name == used else f"{used} is faster") for name, why in reasons.items()}
 
 
 def _images(path: Path) -> tuple[AnyRecipe, dict[str, Any]]:
@@ -182,6 +196,14 @@ def _text(recipe: AnyRecipe, about: dict[str, Any]) -> str:
     return "\n".join(lines)
 
 
+def _engine(engines: dict[str, str | None]) -> dict[str, str]:
+    """The engine that translates, and why not the others."""
+    used = [name for name, why in engines.items() if why is None]
+    others = "; ".join(f"{name}: {why}" for name, why in engines.items() if why is not None)
+    said = ", ".join(used) or "none"
+    return {"decoding backend": f"{said} ({others})" if others else said} if engines else {}
+
+
 def _unfinished(about: dict[str, Any]) -> dict[str, str]:
     """Facts about an unfinished training."""
     if not about["metrics"].get("unfinished"):
@@ -201,6 +223,7 @@ def _facts(about: dict[str, Any]) -> dict[str, str]:
         "recipe": about["recipe"]["description"],
         **_unfinished(about),
         **_paths(about.get("paths")),
+        **_engine(about.get("engines", {})),
         "parameters": f"{about['parameters']:,} ({', '.join(about['number_types'])})",
         **_input_and_output(about),
         "written by": f"Regard {about['version']}",

@@ -123,9 +123,21 @@ def train(
     ] = False,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the model in --out.")] = False,
     device: Annotated[str, typer.Option(help="Device: cpu, cuda, cuda:1, …")] = "cpu",
-    threads: Annotated[
-        int | None, typer.Option(help="CPU threads (default: all cores).", min=1, show_default=False)
+    workers: Annotated[
+        int | None,
+        typer.Option(
+            help="Processes on this machine that share each batch (default: 1, or as before with --resume).",
+            min=1,
+            show_default=False,
+        ),
     ] = None,
+    threads: Annotated[
+        int | None,
+        typer.Option(
+            help="CPU threads of each worker (default: all cores, divided among them).", min=1, show_default=False
+        ),
+    ] = None,
+    quiet: Annotated[bool, typer.Option("--quiet", help="Print errors only.")] = False,
     tensorboard: Annotated[
         bool, typer.Option("--tensorboard", help="Also write TensorBoard events, into DIR/tensorboard.")
     ] = False,
@@ -150,6 +162,8 @@ def train(
     regard train fast --train a.de a.en --train b.de b.en --mix 3,1 --out models/both
     regard train --resume models/de-en
     regard train --resume models/de-en --budget 2h
+    regard train transformer --train corpus.de corpus.en --out models/de-en --workers 8
+    torchrun --standalone --nproc-per-node 8 -m regard train transformer --train corpus.de corpus.en --out models/de-en
 
     --budget, --epochs and --updates replace the recipe's own end, and count from the start of the training; of several,
     the first that is reached counts. `regard settings` lists what else --set can change.
@@ -158,6 +172,9 @@ def train(
     once; with it, as many pairs in the given proportions. --train SOURCE --train TARGET, one file each, is one corpus.
 
     --from, --dry-run, --watch-sentence, --mix and --back-translated are for translation models.
+
+    With several workers, or under torchrun, each batch is divided among the processes; the updates stay the same. Under
+    torchrun --out is a folder that all machines share.
 
     Ctrl-C saves a checkpoint and stops; --resume continues from it bit for bit, to the end that was set or a new one.
     The best model so far is in the folder from the first validation on.
@@ -185,7 +202,7 @@ def train(
         raise ConfigError("no recipe was given: name one (see `regard recipes`), or a model with --from.")
     elif out is None and not dry_run:
         raise ConfigError("no folder was given for the model: name one with --out.")
-    if recipe is not None and (remark := what_ends(recipe, overrides)):
+    if recipe is not None and not quiet and (remark := what_ends(recipe, overrides)):
         typer.echo(remark, err=True)
     from regard import training
 
@@ -211,14 +228,19 @@ def train(
             resume=resume is not None,
             overwrite=overwrite,
             device=device,
+            workers=workers,
             threads=threads,
             overrides=overrides,
+            progress=not quiet,
             tensorboard=tensorboard,
             watch=[_watched(sentence) for sentence in watch or []],
         )
     except training.Interrupted as interrupted:
-        typer.echo(str(interrupted), err=True)
+        if str(interrupted):
+            typer.echo(str(interrupted), err=True)
         raise typer.Exit(interrupted.exit_code) from None
+    except training.WorkersFailed as failed:
+        raise typer.Exit(failed.exit_code) from None
 
 
 def _only_resume(
@@ -232,8 +254,8 @@ def _only_resume(
     """Refuse recipe, data and folder with --resume: the training has them."""
     if recipe or train or valid or out or start_from or flags:
         raise ConfigError(
-            "--resume knows its recipe, data and folder: give only settings (--set, --updates, …), --device and "
-            "--threads with it."
+            "--resume knows its recipe, data and folder: give only settings (--set, --updates, …), --device, "
+            "--workers and --threads with it."
         )
 
 

@@ -63,8 +63,8 @@ def translate(
     ] = False,
     int8: Annotated[bool, typer.Option("--int8", help="int8 quantisation: faster, slightly less exact.")] = False,
     engine: Annotated[
-        Literal["torch", "ctranslate2"] | None,
-        typer.Option(help="Decoding backend; for a Transformer ctranslate2 is faster.", show_default=False),
+        Literal["auto", "torch", "ctranslate2", "onnxruntime"] | None,
+        typer.Option(help="Decoding backend (default: the fastest that supports the request).", show_default=False),
     ] = None,
     batch_tokens: Annotated[int | None, typer.Option(help="Source tokens in a batch.", show_default=False)] = None,
     window: Annotated[

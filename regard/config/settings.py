@@ -190,8 +190,10 @@ class SearchSettings(Settings):
     batch_tokens: int = Field(4096, ge=1, le=1_000_000, description="maximum source tokens in a batch")
     shortlist: bool = Field(False, description="score only the lexical shortlist of the sentence (faster)")
     int8: bool = Field(False, description="int8 quantisation (faster, slightly less exact)")
-    engine: Literal["torch", "ctranslate2"] = Field(
-        "torch", description="decoding backend; ctranslate2 is faster, for Transformers (pip install 'regard[interop]')"
+    engine: Literal["auto", "torch", "ctranslate2", "onnxruntime"] = Field(
+        "auto",
+        description="decoding backend; auto: the fastest that supports the model and these settings "
+        "(ctranslate2: Transformers, onnxruntime: every architecture, torch: everything)",
     )
 
     @model_validator(mode="after")

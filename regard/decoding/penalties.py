@@ -5,9 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, TypeVar
 
 if TYPE_CHECKING:
+    from numpy import float32
+    from numpy.typing import NDArray
     from torch import Tensor
 
-Length = TypeVar("Length", float, "Tensor")
+Length = TypeVar("Length", float, "Tensor", "NDArray[float32]")
 
 COVERAGE_FLOOR = 1e-3
 """Minimum coverage of a source position, to avoid log 0: local attention may skip a position in every hypothesis."""

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 LONGEST = 60  # characters of a text
 
 
-def translator_line(model: TextModel, recipe: Recipe, parts: int = 0) -> str:
+def translator_line(model: TextModel, recipe: Recipe, engine: str, parts: int = 0) -> str:
     """Name, kind, sizes, device and engine of a translator; `parts` is the number of models in an ensemble."""
     search, settings = recipe.search, recipe.model
     from regard.models import MODELS
@@ -23,7 +23,7 @@ def translator_line(model: TextModel, recipe: Recipe, parts: int = 0) -> str:
     facts = [
         f"vocabularies {model.source_tokenizer.size:,} → {model.target_tokenizer.size:,}",
         model.device,
-        f"engine {search.engine}{' int8' if search.int8 else ''}",
+        f"engine {engine}{' int8' if search.int8 else ''}",
     ]
     return model_line("Translator", model.name, f"ensemble of {parts}" if parts else kind, model.model, facts)
 

@@ -32,7 +32,7 @@ import torch
 from torch import Tensor
 
 from regard.config.models import BahdanauSettings
-from regard.models.contract import Batch, Model, Output, State, Step
+from regard.models.contract import Batch, Model, ModelWeights, Output, State, Step
 from regard.models.paths import STEPS, Paths, layer_path
 from regard.models.wiring import Wiring, maxout_decoder, score_formula, sharpness_note
 from regard.nn.attention import Attend, make_score
@@ -51,6 +51,7 @@ class Bahdanau(Model):
 
     def __init__(self, settings: BahdanauSettings, source_vocabulary: int, target_vocabulary: int) -> None:
         super().__init__()
+        self.settings = settings
         embedding, hidden, norm = settings.embedding_size, settings.hidden_size, settings.layer_norm
         encoder = settings.encoder_size or hidden  # of each direction
         self.vocabulary_size = target_vocabulary
@@ -77,6 +78,9 @@ class Bahdanau(Model):
         self.output_state = uniform_linear(Linear(hidden, width))  # U_o
         self.output_word = uniform_linear(Linear(embedding, width, bias=False))  # V_o
         self.output_context = uniform_linear(Linear(2 * encoder, width, bias=False))  # C_o
+
+    def compilable(self) -> ModelWeights | None:
+        return ModelWeights(self.settings, self.state_dict()) if type(self) is Bahdanau else None
 
     def encode(
         self,

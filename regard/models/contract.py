@@ -31,7 +31,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from regard.config.models import TransformerSettings
+from regard.config.models import ModelConfig, TransformerSettings
 from regard.errors import NoAttention
 from regard.models.paths import Paths
 from regard.nn.attention.intervention import Intervention, Kind
@@ -63,16 +63,41 @@ class Batch:
         return int(self.target_mask.sum())
 
     def to(self, device: torch.device | str) -> Batch:
-        """The same batch on another device."""
+        """The same batch on another device; copies to a GPU are asynchronous."""
+        if torch.device(device).type == "cuda":
+            return self._each(lambda tensor: tensor.pin_memory().to(device, non_blocking=True))
+        return self._each(lambda tensor: tensor.to(device))
+
+    def rows(self, first: int, step: int) -> Batch:
+        """The rows first, first + step, …, cut to their longest source and target; maybe none."""
+        chosen = replace(self._each(lambda tensor: tensor[first::step]), indices=self.indices[first::step])
+        targets, mask = _longest(chosen.target_mask), chosen.source_mask
+        sources = None if mask is None else _longest(mask)
+        return replace(
+            chosen,
+            source=chosen.source[:, :sources],
+            source_mask=None if mask is None else mask[:, :sources],
+            target_in=chosen.target_in[:, :targets],
+            target_out=chosen.target_out[:, :targets],
+            target_mask=chosen.target_mask[:, :targets],
+            guide=None if chosen.guide is None else chosen.guide[:, :targets],
+        )
+
+    def _each(self, change: Callable[[Tensor], Tensor]) -> Batch:
         return replace(
             self,
-            source=self.source.to(device),
-            source_mask=None if self.source_mask is None else self.source_mask.to(device),
-            target_in=self.target_in.to(device),
-            target_out=self.target_out.to(device),
-            target_mask=self.target_mask.to(device),
-            guide=None if self.guide is None else self.guide.to(device),
+            source=change(self.source),
+            source_mask=None if self.source_mask is None else change(self.source_mask),
+            target_in=change(self.target_in),
+            target_out=change(self.target_out),
+            target_mask=change(self.target_mask),
+            guide=None if self.guide is None else change(self.guide),
         )
+
+
+def _longest(mask: Tensor) -> int:
+    """The number of columns up to the last that may be attended to."""
+    return int(mask.sum(1).max()) if len(mask) else 0
 
 
 @dataclass(frozen=True)
@@ -117,6 +142,14 @@ class TransformerWeights:
     """The weights of a Transformer in the layout of `models/transformer.py`; tied weights appear under each name."""
 
     settings: TransformerSettings
+    tensors: Mapping[str, Tensor]
+
+
+@dataclass(frozen=True)
+class ModelWeights:
+    """Settings and weights of a built-in model; tied weights appear under each name."""
+
+    settings: ModelConfig
     tensors: Mapping[str, Tensor]
 
 
@@ -168,6 +201,10 @@ class Model(Predictor):
     def projection(self, columns: Tensor | None = None) -> Callable[[Tensor], Tensor]:
         """`project` for many steps: a model may precompute the part that depends on `columns` only."""
         return lambda hidden: self.project(hidden, columns)
+
+    def compilable(self) -> ModelWeights | None:
+        """Settings and weights for compiled engines and exports; None if the model is not one of the papers'."""
+        return None
 
     def transformer_weights(self) -> TransformerWeights | None:
         """The weights for compiled engines and exports; None if the model is not a Transformer."""

@@ -39,7 +39,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from regard.config.models import GnmtSettings
-from regard.models.contract import Batch, Model, Output, State, Step
+from regard.models.contract import Batch, Model, ModelWeights, Output, State, Step
 from regard.models.paths import Paths, layer_path
 from regard.models.wiring import Wiring, score_formula
 from regard.nn.attention import Additive, Attend
@@ -59,6 +59,7 @@ class Gnmt(Model):
 
     def __init__(self, settings: GnmtSettings, source_vocabulary: int, target_vocabulary: int) -> None:
         super().__init__()
+        self.settings = settings
         embedding, hidden, norm = settings.embedding_size, settings.hidden_size, settings.layer_norm
         self.vocabulary_size = target_vocabulary
         self.dropout = settings.dropout
@@ -74,6 +75,9 @@ class Gnmt(Model):
         self.bottom = Lstm(embedding + (hidden if self.context_to_bottom else 0), hidden, norm)
         self.upper = nn.ModuleList(scale_input_init(Lstm(2 * hidden, hidden, norm)) for _ in range(settings.layers - 1))
         self.attend = Attend(Additive(hidden, hidden, settings.attention_size))
+
+    def compilable(self) -> ModelWeights | None:
+        return ModelWeights(self.settings, self.state_dict()) if type(self) is Gnmt else None
 
     def encode(
         self,

@@ -35,7 +35,7 @@ import torch
 from torch import Tensor, nn
 
 from regard.config.models import LuongSettings
-from regard.models.contract import Batch, Model, Output, State, Step
+from regard.models.contract import Batch, Model, ModelWeights, Output, State, Step
 from regard.models.paths import STEPS, Paths, layer_path
 from regard.models.wiring import Edge, Wiring, layer_name, score_formula, sharpness_note, stacked_decoder
 from regard.nn.attention import Attend, make_score, make_window
@@ -53,6 +53,7 @@ class Luong(Model):
 
     def __init__(self, settings: LuongSettings, source_vocabulary: int, target_vocabulary: int) -> None:
         super().__init__()
+        self.settings = settings
         embedding, hidden = settings.embedding_size, settings.hidden_size
         self.vocabulary_size = target_vocabulary
         self.dropout = settings.dropout
@@ -97,6 +98,9 @@ class Luong(Model):
             make_window(settings.window, settings.window_size, hidden),
         )
         self.combine = uniform_linear(nn.Linear(2 * hidden, hidden, bias=False)) if self.query_is_current else None
+
+    def compilable(self) -> ModelWeights | None:
+        return ModelWeights(self.settings, self.state_dict()) if type(self) is Luong else None
 
     def encode(
         self,

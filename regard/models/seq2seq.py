@@ -28,7 +28,7 @@ import torch
 from torch import Tensor, nn
 
 from regard.config.models import Seq2SeqSettings
-from regard.models.contract import Batch, Model, Output, State, Step
+from regard.models.contract import Batch, Model, ModelWeights, Output, State, Step
 from regard.models.paths import STEPS, Paths, layer_path
 from regard.models.wiring import Wiring, maxout_decoder, stacked_decoder
 from regard.nn.attention.intervention import Intervention
@@ -44,6 +44,7 @@ class Seq2Seq(Model):
 
     def __init__(self, settings: Seq2SeqSettings, source_vocabulary: int, target_vocabulary: int) -> None:
         super().__init__()
+        self.settings = settings
         embedding, hidden = settings.embedding_size, settings.hidden_size
         self.vocabulary_size = target_vocabulary
         self.dropout = settings.dropout
@@ -73,6 +74,9 @@ class Seq2Seq(Model):
                 dropout=settings.dropout,
                 layer_norm=settings.layer_norm,
             )
+
+    def compilable(self) -> ModelWeights | None:
+        return ModelWeights(self.settings, self.state_dict()) if type(self) is Seq2Seq else None
 
     def encode(
         self,

@@ -38,7 +38,7 @@ from torch import Tensor, nn
 
 from regard.config.models import TransformerSettings
 from regard.config.vocabulary import BOS, PAD
-from regard.models.contract import Batch, Model, Output, State, Step, TransformerWeights
+from regard.models.contract import Batch, Model, ModelWeights, Output, State, Step, TransformerWeights
 from regard.models.paths import STEPS, WHOLE, Paths
 from regard.models.wiring import Wiring, state_text
 from regard.nn.attention.intervention import Intervention, Kind
@@ -125,6 +125,9 @@ class Transformer(Model):
         return TransformerWeights(self.settings, self.state_dict())
 
     # --- whole sentences ----------------------------------------------------------------------------------------------
+
+    def compilable(self) -> ModelWeights | None:
+        return ModelWeights(self.settings, self.state_dict()) if type(self) is Transformer else None
 
     def encode(
         self,

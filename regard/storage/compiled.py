@@ -25,6 +25,7 @@ from typing import NamedTuple
 from regard import __version__
 from regard.errors import ModelFolderError
 from regard.machine.processor import cache_folder
+from regard.storage.arrays import read_shapes
 from regard.storage.files import sha256, write_json, writing_folder
 from regard.storage.folder import COMPILED, CONFIG, JOINT, SHORTLIST, SOURCE, TARGET, WEIGHTS
 from regard.storage.reading import CONFIG_BYTES, read_json
@@ -57,6 +58,15 @@ class Compiled:
     def forget(self) -> None:
         """Use temporary copies from now on: the model may differ from the folder's."""
         self._folder = None
+
+    @property
+    def kept(self) -> bool:
+        """Whether copies are kept: the model is that of its folder."""
+        return self._folder is not None and not self._has_changed(self._folder)
+
+    def weight_shapes(self) -> dict[str, tuple[int, ...]]:
+        """The shapes of the model's weights by name, from the header of their file."""
+        return {} if self._folder is None else read_shapes(self._folder / WEIGHTS)
 
     @contextmanager
     def opened(

@@ -11,18 +11,33 @@ from regard.data.text.sources import BackTranslated, Given, Mix
 from regard.errors import ConfigError
 from regard.models.contract import MakeModel
 from regard.process import tune_process, usable_device, usable_precision
+from regard.storage.folder import holds_finished_model
 from regard.storage.run import read_run
+from regard.training.distributed import joined, local_device
 from regard.training.dry_run import DryRun, measure
 from regard.training.interrupt import Interrupted
+from regard.training.launch import WorkersFailed, is_repeated
 from regard.training.progress import check_tensorboard, choose_reporter
 from regard.training.session import Session, own_random_numbers
 from regard.training.start import FilePath, check_out, choose_recipe
 from regard.training.tasks import Data, Trained, task_of
 from regard.training.tasks.initial_model import initial_model
 from regard.training.tasks.translation import PreparedTranslation, TranslationTask
+from regard.training.team import FINISHED, choose_team, follow, reload
 from regard.training.watch import Watched
 
-__all__ = ["BackTranslated", "Data", "DryRun", "Given", "Interrupted", "MakeModel", "Mix", "dry_run", "train"]
+__all__ = [
+    "BackTranslated",
+    "Data",
+    "DryRun",
+    "Given",
+    "Interrupted",
+    "MakeModel",
+    "Mix",
+    "WorkersFailed",
+    "dry_run",
+    "train",
+]
 
 
 def train(
@@ -36,6 +51,7 @@ def train(
     resume: bool = False,
     overwrite: bool = False,
     device: str = "cpu",
+    workers: int | None = None,
     threads: int | None = None,
     overrides: Sequence[str] = (),
     progress: bool = True,
@@ -58,23 +74,40 @@ def train(
     `Interrupted`, a KeyboardInterrupt. For translation only: `model` is your own model of the contract (it replaces
     the recipe's [model]); `start_from` is a model folder to fine-tune; `watch` are sentences, or (sentence, reference),
     whose attention is recorded at each validation, for `regard look --over-time`.
+
+    `workers` are processes of this machine that share each batch, with `threads` threads each. The default is one
+    process, or as many as the resumed training had. Under `torchrun` every rank calls `train` with the same arguments.
     """
     tune_process(threads)
-    out, target = Path(out), usable_device(device)
+    out, target = Path(out), usable_device(local_device(device))
     if tensorboard:
         check_tensorboard()
-    if resume:
-        if watch:
-            raise ConfigError("a resumed training keeps its watched sentences: leave `watch` out.")
-        task = task_of(read_run(out / "training").recipe, model=model)
-    else:
-        chosen, folder = choose_recipe(recipe, start_from, overrides)
-        task = task_of(chosen, train, valid, model=model, start_from=folder, watch=watch)
-    with Session.opened(out, target, choose_reporter(progress, task.unit), tensorboard) as session:
+
+    if resume and watch:
+        raise ConfigError("a resumed training keeps its watched sentences: leave `watch` out.")
+    team = choose_team(workers, threads, out if resume else None, model)
+    with joined(target) as group:
+        if not group.leads:
+            return follow(out, model, target, group)
+        if is_repeated(out):
+            resume, overrides = True, ()
+            if holds_finished_model(out):
+                group.call(FINISHED)
+                return reload(out, device, model)
         if resume:
-            return session.resume(task, overrides)
-        check_out(out, overwrite)
-        return session.start(task)
+            task = task_of(read_run(out / "training").recipe, model=model)
+        else:
+            chosen, folder = choose_recipe(recipe, start_from, overrides)
+            task = task_of(chosen, train, valid, model=model, start_from=folder, watch=watch)
+        reporter, machine = choose_reporter(progress, task.unit), team.machine(target, group)
+        with Session.opened(out, target, reporter, tensorboard, group, machine) as session:
+            if not resume:
+                check_out(out, overwrite)
+            if team.workers == 1:
+                return session.resume(task, overrides) if resume else session.start(task)
+            if not resume:
+                session.prepare(task)
+    return team.train(out, overrides if resume else (), device, progress, tensorboard)
 
 
 def dry_run(

@@ -169,7 +169,8 @@ class Planner:
             if state.update <= self.last_recorded or state.update == state.total or not self._is_due(self.budget):
                 return
             decision = self._decide(self.budget)
-            self.journal.add(state.update, decision)
+            if self.run.group.leads:
+                self.journal.add(state.update, decision)
         self._follow(decision)
 
     def _is_due(self, budget: float) -> bool:

@@ -231,6 +231,18 @@ class Checkpoints:
             f"{self.folder}: holds no intact checkpoint to resume from{why}: start a new training with --overwrite."
         )
 
+    def machine(self) -> dict[str, str | int]:
+        """The machine of the newest checkpoint; empty if there is none."""
+        latest = self.latest()
+        with suppress(ModelFolderError, OSError):
+            found = {} if latest is None else read_json(latest / STATE).get("machine", {})
+            return found if isinstance(found, dict) else {}
+        return {}
+
+    def number(self) -> int:
+        """The number of the newest checkpoint."""
+        return int(self.all()[-1].name.rpartition("-")[2])
+
     def only_good(self) -> int:
         """Set aside checkpoints newer than the newest good one; returns the update to resume from."""
         found = self.all()
@@ -294,6 +306,31 @@ class Checkpoints:
             if path.name not in wanted:
                 with suppress(OSError):
                     path.unlink()
+
+
+class FollowedCheckpoints(Checkpoints):
+    """The checkpoints that another rank writes."""
+
+    def read(self, number: int, model: nn.Module, optimizer: Optimizer) -> TrainingState:
+        """Load a checkpoint into model and optimizer, and change nothing on the disk."""
+        path = self.folder / f"checkpoint-{number:08d}"
+        state, _ = self._read(path, [])
+        load_tensors(model, read_tensors(path / MODEL), path / MODEL)
+        load_optimizer(model, optimizer, read_tensors(path / OPTIMIZER))
+        return state
+
+    def save(
+        self,
+        state: TrainingState,
+        model: nn.Module,
+        optimizer: Optimizer,
+        machine: Mapping[str, str | int],
+        good: bool = False,
+    ) -> None:
+        """Nothing."""
+
+    def keep_weights(self, snapshot: Snapshot, model: nn.Module) -> None:
+        """Nothing."""
 
 
 def optimizer_tensors(model: nn.Module, optimizer: Optimizer) -> dict[str, Tensor]:

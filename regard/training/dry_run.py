@@ -126,7 +126,7 @@ def _update(
     optimizer.zero_grad(set_to_none=True)
     tokens = sum(batch.target_tokens for batch in batches)
     for batch in batches:
-        add_gradient(task, model, batch.to(device), tokens, device, update=0, total=None)
+        add_gradient(task, model, batch, tokens, device, update=0, total=None)
     clip(model, task.settings.clip_norm)
     optimizer.step()
 

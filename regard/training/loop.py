@@ -16,6 +16,7 @@ from regard.models.contract import Batch, Predictor
 from regard.process import Machine
 from regard.training.budget import Planner
 from regard.training.checkpoint import Checkpoints, TrainingState
+from regard.training.distributed import Group
 from regard.training.interrupt import Interrupts
 from regard.training.loss import Loss, backward
 from regard.training.optimizer import clip, set_learning_rate
@@ -44,19 +45,21 @@ class Run:
     reporter: Reporter
     log: Log
     interrupts: Interrupts
+    group: Group
 
 
 def learn(run: Run) -> None:
     """Train from the run's state to its end: the last update or early stopping.
 
-    Examples are shuffled with (seed, epoch), and each update is seeded with (seed, update), so a resumed run equals the
-    uninterrupted one bit for bit. Only the end set by a budget depends on the clock; these decisions are recorded, and
-    replayed on resume.
+    Examples are shuffled with (seed, epoch), and each update is seeded with (seed, update, rank), so a resumed run
+    equals the uninterrupted one bit for bit. Only the end set by a budget depends on the clock; these decisions are
+    recorded, and replayed on resume. Every rank runs this function; see `distributed.py`.
     """
-    settings, model, state = run.settings, run.model, run.state
+    settings, model, state, group = run.settings, run.model, run.state, run.group
     stream = Stream(run.plan, state.epoch, state.position)
     planner = Planner(run, stream.batches_per_epoch)
     clock = SaveClock(settings.save_every)
+    stop, save = run.interrupts.requested, False
     model.train()
 
     while True:
@@ -66,9 +69,9 @@ def learn(run: Run) -> None:
             planner.pace.validation_seconds = state.seconds - before
         if state.stopped_early or state.update == state.total:
             break
-        if run.interrupts.requested:
+        if stop:
             save_and_stop(run)
-        if clock.due():
+        if save:
             clock.save(run)
 
         started = time.perf_counter()
@@ -76,27 +79,29 @@ def learn(run: Run) -> None:
         batches = [stream.next() for _ in range(settings.accumulate)]
         tokens = sum(batch.target_tokens for batch in batches)
         rate = next_learning_rate(settings, state)
-        torch.manual_seed(seed_of(settings.seed, number))
+        torch.manual_seed(seed_of(settings.seed, number) + group.rank)
 
         run.optimizer.zero_grad(set_to_none=True)
         losses = [
-            add_gradient(run.task, model, batch.to(run.device), tokens, run.device, update=number, total=state.total)
+            add_gradient(run.task, model, group.share(batch), tokens, run.device, update=number, total=state.total)
             for batch in batches
         ]
+        smoothed, likelihood = group.sum_gradients(
+            sum(part.smoothed for part in losses), sum(part.negative_log_likelihood for part in losses)
+        )
         norm = clip(model, settings.clip_norm)
-        loss = sum(part.smoothed for part in losses) / tokens
-        if not (math.isfinite(loss) and math.isfinite(norm)):
-            refuse_update(run, batches, loss, norm)
-        likelihood = sum(part.negative_log_likelihood for part in losses)
+        if not (math.isfinite(smoothed) and math.isfinite(norm)):
+            refuse_update(run, batches, smoothed / tokens, norm)
         note_loss(run, likelihood / tokens)
         set_learning_rate(run.optimizer, rate)
         run.optimizer.step()
 
-        seconds = time.perf_counter() - started
+        took = time.perf_counter() - started
+        seconds, stop, save = group.agree(took, run.interrupts.requested, clock.due())
         state.update, state.epoch, state.position = number, stream.epoch, stream.position
         state.tokens += tokens
         state.seconds += seconds
-        state.window_loss += sum(part.smoothed for part in losses)
+        state.window_loss += smoothed
         state.window_likelihood += likelihood
         state.window_tokens += tokens
         state.window_seconds += seconds
@@ -141,8 +146,10 @@ def add_gradient(
     update: int,
     total: int | None,
 ) -> Loss:
-    """Forward and backward pass over a batch."""
-    settings = task.settings
+    """Forward and backward pass over a batch; a rank's share of it may be empty."""
+    if not len(batch.target_out):
+        return Loss(0.0, 0.0, 0)
+    settings, batch = task.settings, batch.to(device)
     mixed = torch.autocast(device.type, torch.bfloat16, enabled=settings.precision == "bfloat16")
     with mixed:
         batch, output = task.forward(model, batch, update, total)

@@ -277,6 +277,21 @@ class Log:
                     self.writer.add_scalar(f"{event}/{name}", value, update)
 
 
+class NoLog(Log):
+    """The log of a rank that does not write one."""
+
+    def __init__(self) -> None:
+        pass
+
+    def __exit__(
+        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        pass
+
+    def write(self, event: str, update: int, values: dict[str, Any]) -> None:
+        """Nothing."""
+
+
 def _keep_lines(path: Path, after_update: int, validated: int) -> None:
     if not path.exists():
         return

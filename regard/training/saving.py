@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 FIRST_SAVE = 15.0  # seconds to the first checkpoint after the start
 LEAST, MOST = 15.0, 300.0  # seconds between checkpoints
+EXIT_USER_ERROR = 2
 SHARE = 0.01  # share of the time spent saving, at most
 
 
@@ -86,6 +87,7 @@ def refuse_update(run: Run, batches: list[Batch], loss: float, norm: float) -> N
 
     The updates before may have ruined the weights already, so resuming takes the last checkpoint known to be good.
     """
+    stop_quietly(run)
     indices = [index for batch in batches for index in batch.indices]
     named = ", ".join(str(index) for index in sorted(indices)[:10])
     more = f" and {len(indices) - 10} more" if len(indices) > 10 else ""
@@ -94,6 +96,12 @@ def refuse_update(run: Run, batches: list[Batch], loss: float, norm: float) -> N
         f"update {run.state.update + 1}: {what}, in the batch of the {run.task.examples} {named}{more} (counted from "
         f"0, without the skipped ones). {advice_to_resume(run)}"
     )
+
+
+def stop_quietly(run: Run) -> None:
+    """End a rank whose lead reports the same error."""
+    if not run.group.leads:
+        raise SystemExit(EXIT_USER_ERROR)
 
 
 def advice_to_resume(run: Run) -> str:

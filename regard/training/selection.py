@@ -10,7 +10,7 @@ from regard.errors import TrainingError
 from regard.training.budget import VALIDATIONS, share_done
 from regard.training.checkpoint import Snapshot, TrainingState
 from regard.training.finish import unfinished_metrics
-from regard.training.saving import advice_to_resume, stop_if_asked
+from regard.training.saving import advice_to_resume, stop_if_asked, stop_quietly
 from regard.training.task import Measured, Validates
 
 if TYPE_CHECKING:
@@ -43,7 +43,8 @@ def validate(run: Run) -> None:
         if state.best_update == state.update:
             state.best_validation = result.to_dict()
         report_validation(run, result)
-    run.task.watch(run)
+    if run.group.leads:
+        run.task.watch(run)
     state.validated, state.validated_epoch = state.update, state.epoch
     state.validations = max(state.validations, int(share_done(state) * VALIDATIONS + 1e-9))
     state.validated_loss = None if run.validator is None else snapshot.loss
@@ -51,9 +52,9 @@ def validate(run: Run) -> None:
         state.snapshots = worth_keeping(settings, [*state.snapshots, snapshot])
         if snapshot in state.snapshots:
             run.checkpoints.keep_weights(snapshot, run.model)
-    if run.validator is None or state.best_update == state.update:
+    if run.group.leads and (run.validator is None or state.best_update == state.update):
         write_best_model(run)
-    state.seconds += time.perf_counter() - started
+    state.seconds += run.group.from_lead(time.perf_counter() - started)
 
 
 def write_best_model(run: Run) -> None:
@@ -70,6 +71,7 @@ def measured(run: Run, validator: Validates) -> Measured:
     try:
         return validator(run.model, stop_if_asked(run))
     except TrainingError as error:
+        stop_quietly(run)
         raise TrainingError(f"update {run.state.update}: {error} {advice_to_resume(run)}") from None
 
 

@@ -6,7 +6,7 @@ import math
 import os
 import shutil
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from shlex import quote
 from typing import TypeVar
@@ -18,7 +18,7 @@ from regard.config.settings import LoopSettings, duration_seconds
 from regard.errors import ConfigError, ModelFolderError, TrainingError
 from regard.machine.processor import settings_text
 from regard.models.contract import Predictor
-from regard.process import this_machine, usable_precision
+from regard.process import Machine, usable_precision
 from regard.storage.files import check_files, checked_files, reason, sha256, sync_folder, write_checksums
 from regard.storage.folder import METRICS, holds_model, remove_all
 from regard.storage.lock import only_writer
@@ -26,12 +26,14 @@ from regard.storage.reading import read_json
 from regard.storage.run import RUN
 from regard.training.begun import BEGUN
 from regard.training.budget import PLAN, Journal, ends, how_far, lengthen, updates_asked
-from regard.training.checkpoint import Checkpoints, TrainingState
+from regard.training.checkpoint import Checkpoints, FollowedCheckpoints, TrainingState
+from regard.training.distributed import Group, must_not_share_store
 from regard.training.finish import choose_weights, farewell, training_metrics
 from regard.training.interrupt import Interrupts
+from regard.training.launch import mark_job
 from regard.training.loop import Run, learn
 from regard.training.optimizer import build_optimizer
-from regard.training.progress import Log, Reporter, duration
+from regard.training.progress import Log, NoLog, Reporter, duration
 from regard.training.saving import save
 from regard.training.task import PreparedTask, Task
 
@@ -42,7 +44,14 @@ class Session:
     """One call of `train`; `opened` makes one."""
 
     def __init__(
-        self, out: Path, device: torch.device, reporter: Reporter, interrupts: Interrupts, tensorboard: bool
+        self,
+        out: Path,
+        device: torch.device,
+        reporter: Reporter,
+        interrupts: Interrupts,
+        tensorboard: bool,
+        group: Group,
+        machine: Machine,
     ) -> None:
         self.out = out
         self.folder = out / "training"
@@ -50,26 +59,31 @@ class Session:
         self.reporter = reporter
         self.interrupts = interrupts
         self.tensorboard = tensorboard
+        self.group = group
+        self.machine = machine
 
     @classmethod
     @contextmanager
     def opened(
-        cls, out: Path, device: torch.device, reporter: Reporter, tensorboard: bool = False
+        cls, out: Path, device: torch.device, reporter: Reporter, tensorboard: bool, group: Group, machine: Machine
     ) -> Iterator[Session]:
-        """A session that removes its files if it ends before the first checkpoint."""
+        """A session that removes its files if it ends before the first checkpoint; only the lead has files."""
         try:
-            with (
-                only_writer(out, "training", "--out"),
-                Interrupts() as interrupts,
-                own_random_numbers(device),
-                _tidy(out, interrupts),
-            ):
-                yield cls(out, device, reporter, interrupts, tensorboard)
+            with Interrupts() as interrupts, own_random_numbers(device), ExitStack() as files:
+                if group.leads:
+                    files.enter_context(only_writer(out, "training", "--out"))
+                    files.enter_context(_tidy(out, interrupts))
+                yield cls(out, device, reporter, interrupts, tensorboard, group, machine)
         finally:
             reporter.close()
 
     def start(self, asked: Task[Learned]) -> Learned:
         """Start a new training."""
+        model, optimizer, state, checkpoints = self.prepare(asked)
+        return self.learn(asked.open(self.folder), model, optimizer, state, checkpoints)
+
+    def prepare(self, asked: Task[Learned]) -> tuple[Predictor, Optimizer, TrainingState, Checkpoints]:
+        """Read the data and write the first checkpoint."""
         self.check_precision(asked.recipe.training)
         fresh = self.out / ".training.part"
         if not asked.goes_on:
@@ -77,17 +91,17 @@ class Session:
         model = asked.prepare(fresh, self.reporter).to(self.device)
         settings = asked.recipe.training
         optimizer, state = build_optimizer(model, settings), TrainingState(ends=ends(settings))
+        mark_job(fresh)
         write_checksums(fresh, (str(path.relative_to(fresh)) for path in fresh.rglob("*") if path.is_file()))
         # The folder appears with its first checkpoint: whatever a kill leaves can be resumed or started again.
-        machine = this_machine(str(self.device))
-        Checkpoints(fresh).save(state, model, optimizer, machine.to_dict())
+        Checkpoints(fresh).save(state, model, optimizer, self.machine.to_dict())
         # What may be overwritten goes only now, when the new one can begin.
         remove_all(self.out)
         fresh.rename(self.folder)
         sync_folder(self.out)
         checkpoints = Checkpoints(self.folder)
         checkpoints.await_proof()
-        return self.learn(asked.open(self.folder), model, optimizer, state, checkpoints)
+        return model, optimizer, state, checkpoints
 
     def resume(self, asked: Task[Learned], overrides: Sequence[str]) -> Learned:
         """Resume the training in `out`."""
@@ -113,6 +127,17 @@ class Session:
             self._save_recipe(task)
         return self.learn(task, model, optimizer, state, checkpoints)
 
+    def follow(self, task: PreparedTask[Learned], number: int) -> Learned:
+        """Train with the lead from its checkpoint of this number."""
+        self.check_precision(task.settings)
+        model = task.build().to(self.device)
+        optimizer = build_optimizer(model, task.settings)
+        checkpoints = FollowedCheckpoints(self.folder)
+        state = checkpoints.read(number, model, optimizer)
+        if state.ends != ends(task.settings):
+            lengthen(task.settings, state)
+        return self.learn(task, model, optimizer, state, checkpoints)
+
     def _say_how_far(self, task: PreparedTask[Learned], state: TrainingState) -> None:
         """Report the remaining training; an end in the past is refused."""
         settings = task.settings
@@ -123,7 +148,8 @@ class Session:
                 f"{self.out}: is at update {state.update} after {duration(state.seconds)}, which is the end already: "
                 f"name a later one, such as --set {_later(settings, state)}."
             )
-        self.reporter.say(f"resuming {how_far(settings, state, asked)}")
+        if state.update:
+            self.reporter.say(f"resuming {how_far(settings, state, asked)}")
 
     def _check_prepared(self) -> None:
         """Verify the checksum of every prepared file."""
@@ -165,8 +191,9 @@ class Session:
         loaded = checkpoints.load(model, optimizer)
         for fault in loaded.damaged:
             self.reporter.say(f"warning: {fault}")
-        self.reporter.say(f"resuming after update {loaded.state.update}, from {loaded.name}")
-        differences = this_machine(str(self.device)).differences(loaded.machine)
+        if loaded.state.update or loaded.damaged:
+            self.reporter.say(f"resuming after update {loaded.state.update}, from {loaded.name}")
+        differences = self.machine.differences(loaded.machine)
         if differences:
             self.reporter.say(f"warning: not the same machine ({differences}): the last bits will differ.")
         return loaded.state
@@ -180,8 +207,16 @@ class Session:
         checkpoints: Checkpoints,
     ) -> Learned:
         """Run the loop and write the model folder."""
-        tensorboard = self.out / "tensorboard" if self.tensorboard else None
-        with Log(self.out / "log.jsonl", state.update, state.validated, tensorboard) as log:
+        if self.group.leads:
+            if self.group.size > 1:
+                self.reporter.say(f"training in {self.group.size} processes")
+            if must_not_share_store():
+                self.reporter.say(
+                    "warning: after a loss torchrun cannot restart: start it with TORCH_DISABLE_SHARE_RDZV_TCP_STORE=1."
+                )
+            self.group.call(checkpoints.number())
+        self.group.attach(model)
+        with self._log(state) as log:
             run = Run(
                 out=self.out,
                 task=task,
@@ -189,24 +224,33 @@ class Session:
                 model=model,
                 optimizer=optimizer,
                 plan=task.plan(),
-                validator=task.validator(self.device),
+                validator=task.validator(self.device, self.group),
                 state=state,
                 checkpoints=checkpoints,
-                machine=this_machine(str(self.device)),
+                machine=self.machine,
                 device=self.device,
                 reporter=self.reporter,
                 log=log,
                 interrupts=self.interrupts,
+                group=self.group,
             )
             self.interrupts.nothing_to_save = False
             with _saying_what_is_safe(run):
                 learn(run)
                 save(run)
+                self.group.wait()
                 valid = choose_weights(run)
                 learned = task.finish(run, training_metrics(run, valid))
+                self.group.wait()
                 log.write("finished", state.update, {"seconds": state.seconds})
                 self.reporter.say(farewell(run, valid))
                 return learned
+
+    def _log(self, state: TrainingState) -> Log:
+        if not self.group.leads:
+            return NoLog()
+        tensorboard = self.out / "tensorboard" if self.tensorboard else None
+        return Log(self.out / "log.jsonl", state.update, state.validated, tensorboard)
 
 
 ENDS = ("updates", "epochs", "budget")

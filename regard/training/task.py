@@ -17,6 +17,7 @@ from regard.config.settings import AnyRecipe, LoopSettings
 from regard.models.contract import Batch, Output, Predictor
 
 if TYPE_CHECKING:
+    from regard.training.distributed import Group
     from regard.training.loop import Run
     from regard.training.progress import Reporter
 
@@ -107,8 +108,8 @@ class PreparedTask(ABC, Generic[Learned]):
         """The batches."""
 
     @abstractmethod
-    def validator(self, device: torch.device) -> Validates | None:
-        """The validation set, if there is one."""
+    def validator(self, device: torch.device, group: Group) -> Validates | None:
+        """The validation set, if there is one; each rank of the group takes a share of it."""
 
     def forward(self, model: Any, batch: Batch, update: int, total: int | None) -> tuple[Batch, Output]:
         """The model's output for a batch in an update of `total`; a task may change the batch or add a loss."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -19,6 +19,7 @@ from regard.decoding.search import search
 from regard.errors import TrainingError
 from regard.evaluation.scores import corpus_scores, perplexity
 from regard.models.contract import Batch, Model
+from regard.training.distributed import Group
 from regard.training.loss import likelihood
 
 SENTENCES_TOGETHER = 128
@@ -57,17 +58,18 @@ class Validation:
 
 
 @torch.inference_mode()
-def mean_loss(model: Model, batches: Iterable[Batch], between: Callable[[], None]) -> tuple[float, int]:
-    """Loss per token over all batches, without smoothing, and the number of tokens."""
+def mean_loss(model: Model, batches: Iterable[Batch], between: Callable[[], None], group: Group) -> tuple[float, int]:
+    """Loss per token over the batches of all ranks, without smoothing, and the number of tokens."""
     total, tokens = 0.0, 0
     for batch in batches:
         between()
         loss = likelihood(model, model(batch), batch)
         total += loss.negative_log_likelihood
         tokens += loss.tokens
+    total, all_tokens = group.sum(total, tokens)
     if not math.isfinite(total):
         raise TrainingError("the validation loss is not finite: lower training.learning_rate or training.clip_norm.")
-    return total / tokens, tokens
+    return total / all_tokens, int(all_tokens)
 
 
 def validation_tokens(corpus: EncodedCorpus, bleu: bool) -> float:
@@ -88,6 +90,7 @@ class Validator:
         tokenizers: Tokenizers,
         settings: TrainingSettings,
         device: torch.device,
+        group: Group,
     ) -> None:
         plan = BatchPlan(corpus, batch_tokens=settings.batch_tokens, seed=0, shuffle=False)
         self.batches = plan.epoch(0)
@@ -97,6 +100,7 @@ class Validator:
         self.tokenizers = tokenizers
         self.select_by = settings.select_by
         self.device = device
+        self.group = group
         self.cost_tokens = validation_tokens(corpus, self.score_bleu)
 
     def use_part(self, share: float) -> None:
@@ -110,8 +114,8 @@ class Validator:
         training = model.training
         model.eval()
         try:
-            batches = (self.plan.batch(indices).to(self.device) for indices in self.batches)
-            loss, tokens = mean_loss(model, batches, between)
+            batches = (self.plan.batch(indices).to(self.device) for indices in self.batches[self.group.part])
+            loss, tokens = mean_loss(model, batches, between, self.group)
             hypotheses = self.translate(model, between)
         finally:
             model.train(training)
@@ -127,16 +131,23 @@ class Validator:
         return Validation(loss, tokens, round(bleu.value, 6), bleu.signature, self.select_by, samples)
 
     def translate(self, model: Model, between: Callable[[], None]) -> list[str]:
-        """Greedy translations of the validation sources, in their order."""
+        """Greedy translations of the validation sources, in their order; each rank translates a share."""
         settings = SearchSettings(beam=1, replace_unknown=False)
         sources = self.tokenizers.source.encode_many([pair.source for pair in self.pairs])
         order = sorted(range(len(sources)), key=lambda index: len(sources[index]))
-        texts = [""] * len(sources)
-        for start in range(0, len(order), SENTENCES_TOGETHER):
+        mine, texts = order[self.group.part], []
+        for start in range(0, len(mine), SENTENCES_TOGETHER):
             between()
-            chosen = order[start : start + SENTENCES_TOGETHER]
-            source, mask = source_batch([sources[index] for index in chosen])
+            source, mask = source_batch([sources[index] for index in mine[start : start + SENTENCES_TOGETHER]])
             found = search(model, source.to(self.device), mask.to(self.device), settings, bos=BOS, eos=EOS)
-            for index, hypotheses in zip(chosen, found, strict=True):
-                texts[index] = self.tokenizers.target.decode(hypotheses[0].ids)
-        return texts
+            texts += [self.tokenizers.target.decode(hypotheses[0].ids) for hypotheses in found]
+        return in_order(order, self.group.gather(texts))
+
+
+def in_order(order: Sequence[int], shares: list[list[str]]) -> list[str]:
+    """The texts of all ranks, each of which made every n-th of `order`, at their indices 0, 1, 2, …"""
+    texts = [""] * len(order)
+    for rank, share in enumerate(shares):
+        for index, text in zip(order[rank :: len(shares)], share, strict=True):
+            texts[index] = text
+    return texts

@@ -7,13 +7,14 @@ from itertools import combinations, pairwise
 from xml.etree import ElementTree
 
 import pytest
+from look_help import translator_of
 
 from regard.config.recipes import load_recipe, recipe_names
 from regard.config.settings import Recipe
 from regard.errors import ConfigError
-from regard.look.views.diagram import build_diagram
+from regard.look.views.diagram import build_diagram, look_diagram
 from regard.look.views.diagram_svg import Drawing, draw_diagram
-from regard.look.views.svg import text_width
+from regard.look.views.svg import diagram_style, text_width
 from regard.models.wiring import Diagram
 
 VARIANTS = {
@@ -303,3 +304,31 @@ def test_a_users_words_are_escaped_cut_and_never_taken_for_subscripts() -> None:
 def test_a_sentence_that_cannot_be_drawn_is_refused(sentence: str) -> None:
     with pytest.raises(ConfigError, match=r"words: a diagram is legible with 1 to 8.*--source"):
         graph("luong", sentence)
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_every_node_and_edge_has_an_id_of_its_own(case: str) -> None:
+    diagram = graph(case)
+    root = ElementTree.fromstring(draw_diagram(diagram, case, prefix="x."))
+    ids = [each.attrib["id"] for each in root.iter() if "id" in each.attrib]
+    assert len(ids) == len(set(ids))
+    assert {f"x.node.{name}" for name in diagram.nodes} <= set(ids)
+    for edge in diagram.edges:
+        if edge.role == "keys":
+            assert {f"x.keys.{edge.source}", f"x.tap.{edge.target}"} <= set(ids)
+        else:
+            assert f"x.edge.{edge.source}.{edge.target}.{edge.role}" in ids
+    used = {each.attrib["marker-end"][5:-1] for each in root.iter() if "marker-end" in each.attrib}
+    assert used <= set(ids)
+
+
+def test_a_look_is_drawn_with_its_own_words_and_without_the_style_of_a_page() -> None:
+    translator = translator_of({"kind": "bahdanau"})
+    look = translator.look("the cat saw a small dog.", reference="a green tree stands here and there and never moves.")
+    svg = look_diagram(translator.recipe.model, look, styled=False)
+    assert "<style>" not in svg
+    assert ">saw<" in svg
+    assert ">moves<" not in svg
+    assert 'id="node.output.8"' in svg
+    for line in diagram_style().splitlines():
+        assert line.startswith((".diagram", "@media"))

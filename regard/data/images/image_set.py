@@ -56,7 +56,7 @@ class ImageSet:
         channels, height, width = self.images.shape[1:]
         return channels, height, width
 
-    def select(self, chosen: npt.NDArray[np.int64]) -> ImageSet:
+    def select(self, chosen: npt.NDArray[np.int64] | slice) -> ImageSet:
         """The subset with the indices `chosen`."""
         return ImageSet(self.images[chosen], self.labels[chosen], self.classes)
 

@@ -5,11 +5,13 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from importlib.util import find_spec
 
 from regard.config.settings import SearchSettings
 from regard.config.vocabulary import UNK
 from regard.decoding.engines.ctranslate2 import CTranslate2Engine
 from regard.decoding.engines.engine import Engine, Extras, OnceMade, Sentence
+from regard.decoding.engines.onnxruntime.engine import OnnxRuntimeEngine
 from regard.decoding.hypothesis import Hypothesis, StreamedToken
 from regard.decoding.text_model import TextModel
 from regard.errors import ConfigError
@@ -26,9 +28,11 @@ def torch_engine(model: TextModel, made: OnceMade) -> Engine:
 
 
 ENGINES: dict[str, Callable[[TextModel, OnceMade], Engine]] = {
-    "torch": torch_engine,
     "ctranslate2": CTranslate2Engine,
+    "onnxruntime": OnnxRuntimeEngine,
+    "torch": torch_engine,
 }
+"""The engines, fastest first; torch supports everything."""
 
 
 class Engines:
@@ -62,15 +66,18 @@ class Engines:
     ) -> Iterator[tuple[int, list[Hypothesis]]]:
         """Yield index and n-best list of each sentence, as sentences finish."""
         self.after_fork()
-        engine = self._chosen(settings)
+        name = self.name(settings)
         left = list(range(len(sentences)))
-        if settings.engine != "torch":
+        if name != "torch":
+            engine = self._engine(name)
             own = [place for place in left if engine.takes(sentences[place], extras, settings)]
             unknown = self.model.replaces_unknown(settings)
             done = set()
-            for number, hypotheses in engine.search([sentences[place] for place in own], settings, extras):
-                if unknown and any(UNK in each.ids for each in hypotheses):
-                    continue  # a compiled engine has no attention for <unk> replacement
+            for number, hypotheses in (
+                engine.search([sentences[place] for place in own], settings, extras) if own else ()
+            ):
+                if unknown and any(UNK in each.ids and each.attended is None for each in hypotheses):
+                    continue  # no attention for <unk> replacement
                 done.add(own[number])
                 yield own[number], hypotheses
             left = [place for place in left if place not in done]
@@ -82,21 +89,37 @@ class Engines:
     def stream(self, sentence: Sentence, settings: SearchSettings) -> Iterator[StreamedToken]:
         """Stream the tokens of one translation."""
         self.after_fork()
-        engine = self._chosen(settings)
+        name = self.name(settings)
+        engine = self._engine(name)
         possible = engine.streams(settings) and engine.takes(sentence, NOTHING, settings)
-        if not possible or (settings.engine != "torch" and self.model.replaces_unknown(settings)):
+        if not possible or (name == "ctranslate2" and self.model.replaces_unknown(settings)):
             engine = self._engine("torch")
         return engine.stream(sentence, settings)
 
     def prepare(self, settings: SearchSettings) -> None:
         """Make the weights for these settings; raise if the engine does not support them."""
         self.after_fork()
-        self._chosen(settings)
+        self._engine(self.name(settings)).prepare(settings)
 
-    def _chosen(self, settings: SearchSettings) -> Engine:
-        engine = self._engine(settings.engine)
-        why = engine.why_not(settings)
+    def name(self, settings: SearchSettings) -> str:
+        """The engine of these settings; raises if the wanted one does not support them."""
+        if settings.engine == "auto":
+            return next(name for name in ENGINES if self.why_not(name, settings) is None)
+        why = self._engine(settings.engine).why_not(settings)
         if why is not None:
             raise ConfigError(f'search.engine = "{settings.engine}": {why}: use search.engine = "torch".')
-        engine.prepare(settings)
-        return engine
+        return settings.engine
+
+    def likely(self, settings: SearchSettings) -> str:
+        """The engine of these settings, supported or not."""
+        return self.name(settings) if settings.engine == "auto" else settings.engine
+
+    def why_not(self, name: str, settings: SearchSettings) -> str | None:
+        """Why "auto" does not select this engine; None if it may."""
+        if name == "torch":
+            return None
+        if not self.model.compiled.kept:
+            return "the model was not loaded from a folder, or may have changed since"
+        if find_spec(name) is None:
+            return f"{name} is not installed"
+        return self._engine(name).why_not(settings)

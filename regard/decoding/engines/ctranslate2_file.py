@@ -36,7 +36,7 @@ def import_ctranslate2() -> Any:
     try:
         import ctranslate2
     except ImportError:
-        raise ConfigError("ctranslate2 is not installed: pip install 'regard[interop]'.") from None
+        raise ConfigError("ctranslate2 is not installed: pip install ctranslate2.") from None
     return ctranslate2
 
 

@@ -16,12 +16,12 @@ from regard.look.views.svg import (
     CORNER,
     ROLE_NAMES,
     Point,
+    diagram_style,
     fit,
     line,
     marker_elements,
     plain_text,
     rounded,
-    style_element,
     text_element,
     text_width,
 )
@@ -40,9 +40,9 @@ PORT = 9  # lines that enter a box beside the recurrent one
 LINE_HEIGHT = 24
 
 
-def draw_diagram(diagram: Diagram, title: str, subtitle: str = "") -> str:
-    """The SVG text of a diagram."""
-    return Drawing(diagram).svg(literal(title), literal(subtitle))
+def draw_diagram(diagram: Diagram, title: str, subtitle: str = "", *, prefix: str = "", styled: bool = True) -> str:
+    """The SVG text of a diagram; ids begin with `prefix`, and a page that has `diagram_style` needs no style in it."""
+    return Drawing(diagram, prefix).svg(literal(title), literal(subtitle), styled)
 
 
 @dataclass(frozen=True)
@@ -74,8 +74,9 @@ class _Frame:
 class Drawing:
     """The geometry of one diagram."""
 
-    def __init__(self, diagram: Diagram) -> None:
+    def __init__(self, diagram: Diagram, prefix: str = "") -> None:
         self.diagram = diagram
+        self.prefix = prefix
         nodes = diagram.nodes.values()
         self.positions = max(node.column for node in nodes if node.part == "encoder")
         self.steps = max(node.column for node in nodes if node.part == "decoder")
@@ -221,7 +222,7 @@ class Drawing:
 
     # --- drawing --------------------------------------------------------------------------------------------------
 
-    def svg(self, title: str, subtitle: str) -> str:
+    def svg(self, title: str, subtitle: str, styled: bool = True) -> str:
         legend_y = self.base + BOX_HEIGHT / 2 + 44
         body = [*self._rail(), *self._lines(), *self._nodes(), *self._labels()]
         body.append(text_element(MARGIN, MARGIN + 14, title, "title"))
@@ -235,29 +236,30 @@ class Drawing:
         notes = [text_width(note, 14) for note in (*self.diagram.notes, subtitle)]
         width = max(width, 2 * MARGIN + max(notes))
         head = (
-            f'<svg xmlns="http://www.w3.org/2000/svg" width="{width:.0f}" height="{height:.0f}" '
+            f'<svg xmlns="http://www.w3.org/2000/svg" class="diagram" width="{width:.0f}" height="{height:.0f}" '
             f'viewBox="0 0 {width:.0f} {height:.0f}" role="img" aria-label="{escape(plain_text(title))}">'
         )
         page = f'<rect class="page" width="{width:.0f}" height="{height:.0f}"/>'
-        return "\n".join([head, style_element(), marker_elements(), page, *body, "</svg>", ""])
+        style = [f"<style>{diagram_style()}</style>"] if styled else []
+        return "\n".join([head, *style, marker_elements(self.prefix), page, *body, "</svg>", ""])
 
     def _rail(self) -> list[str]:
         keys = {edge.source for edge in self.diagram.edges if edge.role == "keys"}
         if not keys:
             return []
-        tops = [self.boxes[name] for name in keys]
-        taps = [self.boxes[node.name] for node in self.diagram.nodes.values() if node.kind == "attend"]
-        high = min(box.y for box in tops) - self.row_pitch + RAIL_DROP
-        left, right = min(box.x for box in tops), max(box.x for box in taps) - 14
+        tops = {name: self.boxes[name] for name in keys}
+        taps = {node.name: self.boxes[node.name] for node in self.diagram.nodes.values() if node.kind == "attend"}
+        high = min(box.y for box in tops.values()) - self.row_pitch + RAIL_DROP
+        left, right = min(box.x for box in tops.values()), max(box.x for box in taps.values()) - 14
         gutter = self.gutter + 30
         lines: list[str] = []
-        for low in sorted({box.y + RAIL_DROP for box in taps}):  # one row of attention, or one in each layer
+        for low in sorted({box.y + RAIL_DROP for box in taps.values()}):  # one row of attention, or one in each layer
             corners = [(left, high), (gutter, high), (gutter, low), (right, low)]
             lines.append(f'<path class="rail" d="{rounded(corners, 10)}"/>')
-        for box in sorted(tops, key=lambda box: box.x):
-            lines.append(line([(box.x, box.top), (box.x, high)], "keys", arrow=False))
-        for box in taps:
-            lines.append(line([(box.x - 14, box.y + RAIL_DROP), (box.x - 14, box.bottom)], "keys"))
+        for name, box in sorted(tops.items(), key=lambda item: item[1].x):
+            lines.append(self._line([(box.x, box.top), (box.x, high)], "keys", f"keys.{name}", arrow=False))
+        for name, box in taps.items():
+            lines.append(self._line([(box.x - 14, box.y + RAIL_DROP), (box.x - 14, box.bottom)], "keys", f"tap.{name}"))
         lines.append(text_element(left - 4, high - 10, "keys and values", "rail-label"))
         return lines
 
@@ -267,15 +269,21 @@ class Drawing:
         drawn.sort(key=lambda edge: order.index("input" if edge.role == "word" else edge.role))
         lines: list[str] = []
         for role, edges in groupby(drawn, key=lambda edge: "input" if edge.role == "word" else edge.role):
-            routes = [self.route(edge) for edge in edges]
+            routes = {f"edge.{edge.source}.{edge.target}.{edge.role}": self.route(edge) for edge in edges}
             # A halo of the page's colour tells crossing lines apart; all of a role's come first, because lines of
             # one role may share a trunk.
-            lines += [f'<path class="halo" d="{rounded(route, CORNER)}"/>' for route in routes]
-            lines += [line(route, role) for route in routes]
+            lines += [f'<path class="halo" d="{rounded(route, CORNER)}"/>' for route in routes.values()]
+            lines += [self._line(route, role, name) for name, route in routes.items()]
         return lines
 
+    def _line(self, points: list[Point], role: str, name: str = "", *, arrow: bool = True) -> str:
+        return line(points, role, arrow, name=name, prefix=self.prefix)
+
     def _nodes(self) -> list[str]:
-        return [self._node(node) for node in self.diagram.nodes.values()]
+        return [
+            f'<g id="{self.prefix}node.{node.name}" class="node" data-column="{node.column}">{self._node(node)}</g>'
+            for node in self.diagram.nodes.values()
+        ]
 
     def _node(self, node: DiagramBox) -> str:
         box = self.boxes[node.name]
@@ -314,7 +322,7 @@ class Drawing:
             room = 40 + text_width(name, 13) + 26
             if x + room > width - MARGIN:
                 x, y = float(MARGIN), y + LINE_HEIGHT
-            lines.append(line([(x, y), (x + 32, y)], role))
+            lines.append(self._line([(x, y), (x + 32, y)], role))
             lines.append(text_element(x + 40, y + 4.5, name, "legend"))
             x += room
         return lines, y

@@ -1,4 +1,4 @@
-"""The signs of a diagram in SVG: lines with round corners, texts with subscripts, colours for light and dark pages."""
+"""Elements of a diagram in SVG: lines with round corners, texts with subscripts, colours for light and dark pages."""
 
 from __future__ import annotations
 
@@ -51,10 +51,11 @@ COLOURS = {
 DASHES = {"start": "7 4", "feeding": "3 4"}
 
 
-def line(points: Sequence[Point], role: str, arrow: bool = True) -> str:
-    """A line through the points in its role's colour and dash."""
-    head = f' marker-end="url(#{role})"' if arrow else ""
-    return f'<path class="line {role}" d="{rounded(points, CORNER)}"{head}/>'
+def line(points: Sequence[Point], role: str, arrow: bool = True, *, name: str = "", prefix: str = "") -> str:
+    """A line through the points in its role's colour and dash, with the id `name`."""
+    head = f' marker-end="url(#{prefix}arrow.{role})"' if arrow else ""
+    own = f' id="{prefix}{name}"' if name else ""
+    return f'<path{own} class="line {role}" d="{rounded(points, CORNER)}"{head}/>'
 
 
 def rounded(points: Sequence[Point], radius: float) -> str:
@@ -124,38 +125,50 @@ def text_element(x: float, y: float, text: str, look: str) -> str:
     return f'<text class="{look}" x="{x:.1f}" y="{y:.1f}" xml:space="preserve">{"".join(parts)}</text>'
 
 
-def marker_elements() -> str:
+def marker_elements(prefix: str = "") -> str:
     """The arrow heads."""
     heads = [
-        f'<marker id="{role}" viewBox="0 0 8 8" refX="7.2" refY="4" markerWidth="8" markerHeight="8" '
+        f'<marker id="{prefix}arrow.{role}" viewBox="0 0 8 8" refX="7.2" refY="4" markerWidth="8" markerHeight="8" '
         f'markerUnits="userSpaceOnUse" orient="auto"><path class="head {role}" d="M0 0.6L8 4L0 7.4z"/></marker>'
         for role in ROLE_NAMES
     ]
     return "<defs>" + "".join(heads) + "</defs>"
 
 
-def style_element() -> str:
-    """The style sheet: colours as variables, so that a dark page changes only these."""
+def diagram_style() -> str:
+    """The style sheet of diagrams, for elements inside `.diagram`; a dark page changes only the variables."""
 
     def variables(shade: int) -> str:
         return "".join(f"--{name}:{pair[shade]};" for name, pair in COLOURS.items())
 
-    rules = [
-        f"svg{{{variables(0)}}}",
-        f"@media (prefers-color-scheme: dark){{svg{{{variables(1)}}}}}",
-        ".page{fill:var(--page)}",
-        "text{font:14px 'Helvetica Neue',Helvetica,Arial,'Noto Sans','DejaVu Sans',sans-serif;fill:var(--ink)}",
-        ".title{font-size:20px;font-weight:600}.note{fill:var(--muted)}.script{font-size:11px}",
-        ".inside{text-anchor:middle}.small{font-size:11px;text-anchor:middle;fill:var(--muted)}",
-        ".label,.legend{font-size:13px;fill:var(--muted)}.encoder-label{text-anchor:end}",
-        ".rail-label{font-size:12px;fill:var(--keys)}",
-        ".box{stroke-width:1.3}",
-        ".line,.halo,.rail{fill:none;stroke-linejoin:round}.line{stroke-width:1.5}",
-        ".halo{stroke:var(--page);stroke-width:4.5}.rail{stroke:var(--rail);stroke-width:7;stroke-linecap:round}",
-    ]
-    for look in ("word", "encoder", "decoder", "attend"):
-        rules.append(f".box.{look}{{fill:var(--{look});stroke:var(--{look}-line)}}")
+    rules = {
+        ".page": "fill:var(--page)",
+        "text": "font:14px 'Helvetica Neue',Helvetica,Arial,'Noto Sans','DejaVu Sans',sans-serif;fill:var(--ink)",
+        ".title": "font-size:20px;font-weight:600",
+        ".note": "fill:var(--muted)",
+        ".script": "font-size:11px",
+        ".inside": "text-anchor:middle",
+        ".small": "font-size:11px;text-anchor:middle;fill:var(--muted)",
+        ".label": "font-size:13px;fill:var(--muted)",
+        ".legend": "font-size:13px;fill:var(--muted)",
+        ".encoder-label": "text-anchor:end",
+        ".rail-label": "font-size:12px;fill:var(--keys)",
+        ".box": "stroke-width:1.3",
+        ".line": "fill:none;stroke-linejoin:round;stroke-width:1.5",
+        ".halo": "fill:none;stroke-linejoin:round;stroke:var(--page);stroke-width:4.5",
+        ".rail": "fill:none;stroke-linejoin:round;stroke:var(--rail);stroke-width:7;stroke-linecap:round",
+    }
+    rules |= {
+        f".box.{look}": f"fill:var(--{look});stroke:var(--{look}-line)"
+        for look in ("word", "encoder", "decoder", "attend")
+    }
     for role in ROLE_NAMES:
         dash = f";stroke-dasharray:{DASHES[role]}" if role in DASHES else ""
-        rules.append(f".line.{role}{{stroke:var(--{role}){dash}}}.head.{role}{{fill:var(--{role})}}")
-    return "<style>" + "\n".join(rules) + "</style>"
+        rules |= {f".line.{role}": f"stroke:var(--{role}){dash}", f".head.{role}": f"fill:var(--{role})"}
+    return "\n".join(
+        [
+            f".diagram{{{variables(0)}}}",
+            f"@media (prefers-color-scheme: dark){{.diagram{{{variables(1)}}}}}",
+            *(f".diagram {selector}{{{body}}}" for selector, body in rules.items()),
+        ]
+    )

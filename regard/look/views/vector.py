@@ -1,10 +1,12 @@
-"""The picture of a model without attention: all words go into one vector, and all words come out of it."""
+"""The picture of a model without attention: one fixed vector is the bottleneck between source and target."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from pathlib import Path
 
+import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.colors import LinearSegmentedColormap
@@ -22,13 +24,15 @@ from regard.look.views.terminal import shorten
 SIGNS = LinearSegmentedColormap.from_list("regard-signs", ["#b4531a", "#f0b48a", "#f5f7fa", "#8fb8de", "#1f568f"])
 FUNNEL = "#e9eef4"
 WORD_GAP, EDGE, HEIGHT = 0.22, 0.3, 2.75  # inches
-STRIP = (1.2, 0.34)  # where the vector lies above the bottom edge, and its height
+BLOCK = (1.16, 0.42)  # where the vector lies above the bottom edge, and its height
+WIDEST_BLOCK, ROWS = 1.5, 4  # inches; rows of numbers
+NECK = 0.6  # of the shorter sentence's width: the vector is narrower than what it holds
 
 
 def vector_figure(
     look: Look, *, pieces: bool = False, title: str | None = None, font: str | Path | None = None
 ) -> Figure:
-    """The source above, the numbers of the fixed vector in the middle, the target below."""
+    """The source above, the numbers of the fixed vector in the narrow middle, the target below."""
     if look.fixed_vector is None:
         raise NoAttention(no_attention(look))
     source, target = _words(look.source, pieces), _words(look.target, pieces)
@@ -44,13 +48,15 @@ def vector_figure(
     axes.set_xlim(0, width)
     axes.set_ylim(0, height)
     axes.set_axis_off()
-    strip = (width / 2 - 2.3, width / 2 + 2.3)
-    _draw_words(axes, source, widths, 2.25, properties, strip)
-    _draw_words(axes, target, widths, 0.3, properties, strip)
-    _draw_strip(axes, look.fixed_vector, strip)
-    said = f"one vector of {look.dimensions.summary} numbers; {len(look.fixed_vector)} of them are shown"
+    shorter = min(sum(widths[word] for word in side) + WORD_GAP * (len(side) - 1) for side in (source, target))
+    neck = min(WIDEST_BLOCK, max(NECK * shorter, 0.3))
+    block = (width / 2 - neck / 2, width / 2 + neck / 2)
+    _draw_words(axes, source, widths, 2.25, properties, block)
+    _draw_words(axes, target, widths, 0.3, properties, block)
+    _draw_block(axes, look.fixed_vector, block)
+    shown = f"one vector of {look.dimensions.summary} numbers,\n{len(look.fixed_vector)} of them shown"
     small = FontProperties(family=families, size=8.5)
-    axes.text(strip[0], STRIP[0] - 0.17, said, fontproperties=small, color=MUTED)
+    axes.text(block[1] + 0.15, sum(BLOCK) - BLOCK[1] / 2, shown, fontproperties=small, color=MUTED, va="center")
     if title:
         large = FontProperties(family=families, size=TITLE_SIZE)
         axes.text(EDGE, height - 0.15, title, fontproperties=large, color=INK, va="top", parse_math=False)
@@ -75,32 +81,35 @@ def _draw_words(
     widths: dict[str, float],
     height: float,
     properties: FontProperties,
-    strip: tuple[float, float],
+    block: tuple[float, float],
 ) -> None:
-    """A line of words, each joined to the strip."""
+    """A line of words, and the funnel between them and the vector."""
     total = sum(widths[word] for word in words) + WORD_GAP * (len(words) - 1)
     left = (axes.get_xlim()[1] - total) / 2
-    above = height > STRIP[0]
+    above = height > BLOCK[0]
     near = height - 0.1 if above else height + 0.22
-    far = STRIP[0] + STRIP[1] + 0.03 if above else STRIP[0] - 0.28
-    funnel = [(left - 0.08, near), (left + total + 0.08, near), (strip[1], far), (strip[0], far)]
+    far = sum(BLOCK) + 0.04 if above else BLOCK[0] - 0.04
+    funnel = [(left - 0.08, near), (left + total + 0.08, near), (block[1], far), (block[0], far)]
     axes.add_patch(Polygon(funnel, closed=True, facecolor=FUNNEL, edgecolor="none", zorder=0))
     for word in words:
         axes.text(left, height, word, fontproperties=properties, color=INK, parse_math=False)
         left += widths[word] + WORD_GAP
 
 
-def _draw_strip(axes: Axes, numbers: Sequence[float], strip: tuple[float, float]) -> None:
+def _draw_block(axes: Axes, numbers: Sequence[float], block: tuple[float, float]) -> None:
+    """The numbers in rows, from the upper left."""
+    rows = ROWS if len(numbers) >= 4 * ROWS else 1
+    columns = math.ceil(len(numbers) / rows)
+    table = np.full(rows * columns, np.nan)
+    table[: len(numbers)] = numbers
     largest = max(map(abs, numbers)) or 1.0
-    cell = (strip[1] - strip[0]) / len(numbers)
-    edges = [strip[0] + cell * place for place in range(len(numbers) + 1)]
     axes.pcolormesh(
-        edges,
-        [STRIP[0], sum(STRIP)],
-        [list(numbers)],
+        np.linspace(*block, columns + 1),
+        np.linspace(sum(BLOCK), BLOCK[0], rows + 1),
+        table.reshape(rows, columns),
         cmap=SIGNS,
         vmin=-largest,
         vmax=largest,
         edgecolors=PAPER,
-        linewidth=0.8,
+        linewidth=0.5,
     )

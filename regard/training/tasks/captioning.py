@@ -27,11 +27,12 @@ from regard.models.show_attend_tell import ShowAttendTell
 from regard.storage.files import write_bytes
 from regard.storage.folder import JOINT
 from regard.storage.run import read_run, write_run
+from regard.training.distributed import Group
 from regard.training.loop import Run, seed_of
 from regard.training.progress import Reporter
 from regard.training.start import count_parameters
 from regard.training.task import PreparedTask, Task
-from regard.training.validation import SAMPLES, Validation, mean_loss
+from regard.training.validation import SAMPLES, Validation, in_order, mean_loss
 
 
 @dataclass(frozen=True)
@@ -115,9 +116,9 @@ class PreparedCaptioning(PreparedTask[Captioner]):
         settings = self.recipe.training
         return CaptionBatchPlan(self.train, self.tokenizer, settings.batch_images, settings.seed)
 
-    def validator(self, device: torch.device) -> CaptionValidator | None:
+    def validator(self, device: torch.device, group: Group) -> CaptionValidator | None:
         """Loss and BLEU."""
-        return None if self.valid is None else CaptionValidator(self, self.valid, device)
+        return None if self.valid is None else CaptionValidator(self, self.valid, device, group)
 
     def changed(self, overrides: Sequence[str]) -> PreparedCaptioning:
         """Model and text settings cannot change."""
@@ -136,14 +137,15 @@ class PreparedCaptioning(PreparedTask[Captioner]):
         metrics |= {"target_vocabulary": self.tokenizer.size, "data": self.data}
         name = run.out.resolve().name
         captioner = Captioner(run.model, self.recipe, self.tokenizer, metrics=metrics, device=run.device, name=name)
-        captioner.save(run.out)
+        if run.group.leads:
+            captioner.save(run.out)
         return captioner
 
 
 class CaptionValidator:
     """Loss of the reference captions, and BLEU of greedy captions against all references of an image."""
 
-    def __init__(self, task: PreparedCaptioning, corpus: CaptionCorpus, device: torch.device) -> None:
+    def __init__(self, task: PreparedCaptioning, corpus: CaptionCorpus, device: torch.device, group: Group) -> None:
         settings = task.recipe.training
         self.plan = CaptionBatchPlan(corpus, task.tokenizer, settings.batch_images, 0, shuffle=False)
         self.items = self.plan.epoch(0)
@@ -153,6 +155,7 @@ class CaptionValidator:
         self.tokenizer = task.tokenizer
         self.settings = settings
         self.device = device
+        self.group = group
         words = sum(len(ids) for ids in self.plan.ids)
         # A forward pass costs a third of an update, and so does captioning an image.
         self.cost_tokens = words / 3 * (1 + len(self.images) / len(self.plan.ids))
@@ -169,8 +172,8 @@ class CaptionValidator:
         training = model.training
         model.eval()
         try:
-            batches = (self.plan.batch(item).to(self.device) for item in self.items)
-            loss, tokens = mean_loss(model, batches, between)
+            batches = (self.plan.batch(item).to(self.device) for item in self.items[self.group.part])
+            loss, tokens = mean_loss(model, batches, between, self.group)
             if not self.references:
                 return Validation(loss, tokens, select_by="loss")
             captions = self._captions(model, between)
@@ -184,10 +187,10 @@ class CaptionValidator:
         return Validation(loss, tokens, round(bleu.value, 6), bleu.signature, self.settings.select_by, samples)
 
     def _captions(self, model: Model, between: Callable[[], None]) -> list[str]:
-        texts: list[str] = []
-        for first in range(0, len(self.images), self.settings.batch_images):
+        mine, texts = self.images[self.group.part], []
+        for first in range(0, len(mine), self.settings.batch_images):
             between()
-            images = torch.from_numpy(np.array(self.images[first : first + self.settings.batch_images]))
+            images = torch.from_numpy(np.array(mine[first : first + self.settings.batch_images]))
             found = search(model, images.to(self.device), None, self.search, bos=BOS, eos=EOS)
             texts += [self.tokenizer.decode(hypotheses[0].ids) for hypotheses in found]
-        return texts
+        return in_order(range(len(self.images)), self.group.gather(texts))

@@ -17,6 +17,7 @@ from regard.data.images.image_set import ImageSet, describe
 from regard.errors import ConfigError, TrainingError
 from regard.inference.classifier import Classifier, predict
 from regard.models.image_classifier import Network, channels_last
+from regard.training.distributed import Group
 from regard.training.loop import Run, seed_of
 from regard.training.progress import Reporter
 from regard.training.start import count_parameters
@@ -81,9 +82,9 @@ class PreparedClassification(PreparedTask[Classifier]):
         """Shuffled batches."""
         return ImageBatchPlan(self.prepared.train, self.recipe.training)
 
-    def validator(self, device: torch.device) -> ImageValidator:
+    def validator(self, device: torch.device, group: Group) -> ImageValidator:
         """Loss and accuracy."""
-        return ImageValidator(self.prepared.valid, device, self.recipe.training.select_by)
+        return ImageValidator(self.prepared.valid, device, self.recipe.training.select_by, group)
 
     def changed(self, overrides: Sequence[str]) -> PreparedClassification:
         """Model and image settings cannot change."""
@@ -105,7 +106,8 @@ class PreparedClassification(PreparedTask[Classifier]):
         classifier = Classifier(
             network, self.recipe, images.shape, images.classes, metrics=metrics, device=run.device, name=name
         )
-        classifier.save(run.out)
+        if run.group.leads:
+            classifier.save(run.out)
         return classifier
 
 
@@ -132,9 +134,12 @@ class ImageValidation:
 class ImageValidator:
     """A validation set of images."""
 
-    def __init__(self, images: ImageSet, device: torch.device, select_by: Literal["accuracy", "loss"]) -> None:
+    def __init__(
+        self, images: ImageSet, device: torch.device, select_by: Literal["accuracy", "loss"], group: Group
+    ) -> None:
         self.images = images
         self.device = device
+        self.group = group
         self.select_by = select_by
         self.cost_tokens = len(images) / 3  # forward pass only
 
@@ -149,13 +154,15 @@ class ImageValidator:
         training = model.training
         model.eval()
         try:
-            loss, predicted = predict(model, self.images, self.device, between)
+            mine = self.images.select(self.group.part)
+            loss, predicted = predict(model, mine, self.device, between) if len(mine) else (0.0, mine.labels)
         finally:
             model.train(training)
-        if not loss < float("inf"):
+        total, correct = self.group.sum(loss * len(mine), float((predicted == mine.labels).sum()))
+        if not total < float("inf"):
             raise TrainingError("the validation loss is not finite: lower training.learning_rate.")
-        accuracy = float((predicted == self.images.labels).mean())
-        return ImageValidation(loss, accuracy, len(self.images), self.select_by)
+        count = len(self.images)
+        return ImageValidation(total / count, correct / count, count, self.select_by)
 
 
 def _build(prepared: PreparedImages) -> Network:

@@ -34,6 +34,7 @@ from regard.models.contract import Batch, MakeModel, Model, Output
 from regard.storage.card import translator_card
 from regard.storage.folder import WORDS_FILE
 from regard.storage.weights import model_tensors
+from regard.training.distributed import Group
 from regard.training.loop import Run
 from regard.training.prepare import Prepared, load_prepared, prepare, save_prepared, save_run
 from regard.training.progress import Reporter
@@ -118,12 +119,12 @@ class PreparedTranslation(PreparedTask[Translator]):
         """Batches of similar length."""
         return batch_plan(self.prepared, self.recipe.training)
 
-    def validator(self, device: torch.device) -> Validator | None:
+    def validator(self, device: torch.device, group: Group) -> Validator | None:
         """Loss and BLEU."""
         prepared = self.prepared
         if prepared.valid is None:
             return None
-        return Validator(prepared.valid, prepared.valid_pairs, prepared.tokenizers, self.recipe.training, device)
+        return Validator(prepared.valid, prepared.valid_pairs, prepared.tokenizers, self.recipe.training, device, group)
 
     def forward(self, model: Model, batch: Batch, update: int, total: int | None) -> tuple[Batch, Output]:
         """Teacher forcing, with scheduled sampling and guided attention if the recipe asks for them."""
@@ -168,20 +169,21 @@ class PreparedTranslation(PreparedTask[Translator]):
         kind = type(model)
         model_class = None if self.own is None else f"{kind.__module__}.{kind.__qualname__}"
         name = run.out.resolve().name
-        write_folder(
-            run.out,
-            recipe=self.recipe,
-            source_tokenizer=source,
-            target_tokenizer=target,
-            weights=model_tensors(model),
-            metrics=metrics,
-            card=translator_card(self.recipe, metrics, name, model_class),
-            fingerprint=prepared.hashes,
-            words=prepared.words,
-            model_class=model_class,
-        )
+        if run.group.leads:
+            write_folder(
+                run.out,
+                recipe=self.recipe,
+                source_tokenizer=source,
+                target_tokenizer=target,
+                weights=model_tensors(model),
+                metrics=metrics,
+                card=translator_card(self.recipe, metrics, name, model_class),
+                fingerprint=prepared.hashes,
+                words=prepared.words,
+                model_class=model_class,
+            )
         folder = run.out if self.own is None else None
-        if folder is not None and not metrics.get("unfinished"):
+        if folder is not None and run.group.leads and not metrics.get("unfinished"):
             self._compile(run)
         return Translator(
             model,

@@ -1,0 +1,208 @@
+"""ONNX Runtime: the hypotheses of Regard's own search, for every architecture; compiled copies; no torch."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from test_decoding_graphs import CASES, WORDS, make, write
+
+from regard.config.recipes import check_recipe
+from regard.config.settings import SearchSettings
+from regard.data.text.batches import source_batch
+from regard.data.text.tokenizer import Tokenizer
+from regard.decoding.hypothesis import Hypothesis
+from regard.decoding.search import search
+from regard.decoding.shortlist import Shortlist
+from regard.errors import ConfigError, ContractError
+from regard.inference.translator import Translator
+from regard.models import build_model
+
+pytest.importorskip("onnxruntime")
+from regard.decoding.engines.onnxruntime.model import OnnxRuntimeModel
+
+RANDOM = np.random.default_rng(1)
+SENTENCES = [[*RANDOM.integers(4, WORDS, size=size).tolist(), 3] for size in (8, 1, 4, 6, 3, 7, 2)]
+SEARCHES: dict[str, dict[str, Any]] = {
+    "greedy": {"beam": 1},
+    "beam": {"beam": 5},
+    "n-best, minimum length": {"beam": 5, "n_best": 4, "min_length_ratio": 0.8},
+    "no length penalty": {"beam": 3, "n_best": 3, "length_penalty": 0.0},
+    "coverage": {"beam": 4, "n_best": 2, "coverage_penalty": 0.2},
+    "greedy coverage, minimum length": {"beam": 1, "coverage_penalty": 0.2, "min_length_ratio": 1.3},
+    "wider than the vocabulary": {"beam": 40, "n_best": 7},
+    "small batches": {"beam": 2, "batch_tokens": 9},
+}
+COLUMNS = np.array([0, 1, 2, 3, 5, 8, 9, 11, 20, 21])
+PICKED = Shortlist(COLUMNS, np.full((WORDS, 1), 3, dtype=np.int32), "")
+
+
+def assert_same(found: list[list[Hypothesis]], ours: list[list[Hypothesis]]) -> None:
+    for theirs, own in zip(found, ours, strict=True):
+        assert [each.ids for each in theirs] == [each.ids for each in own]
+        for each, other in zip(theirs, own, strict=True):
+            assert each.finished == other.finished
+            assert each.attended == other.attended
+            assert each.score == pytest.approx(other.score, abs=2e-4)
+            assert each.log_probability == pytest.approx(other.log_probability, abs=1e-4)
+            assert each.token_log_probabilities == pytest.approx(other.token_log_probabilities, abs=1e-4)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_every_architecture_finds_what_our_search_finds(name: str, tmp_path: Path) -> None:
+    model = make(CASES[name])
+    compiled = OnnxRuntimeModel(write(model, tmp_path), shortlist=True)
+    source, mask = source_batch(SENTENCES)
+    for options in SEARCHES.values():
+        if options.get("coverage_penalty") and CASES[name]["kind"] == "seq2seq":
+            continue
+        settings = SearchSettings(max_length_extra=3, **options)
+        for shortlist, columns in ((None, None), (PICKED, lambda _: COLUMNS)):
+            ours = search(model, source, mask, settings, shortlist=shortlist, unk=1)
+            found = dict(compiled.search(SENTENCES, settings, columns, unk=1))
+            assert_same([found[place] for place in range(len(SENTENCES))], ours)
+
+
+def test_threads_and_batches_change_nothing(tmp_path: Path) -> None:
+    folder = write(make(CASES["bahdanau"]), tmp_path)
+    settings = SearchSettings(batch_tokens=9)
+    found = [dict(OnnxRuntimeModel(folder, threads=count).search(SENTENCES, settings)) for count in (1, 3)]
+    assert_same(*[[each[place] for place in range(len(SENTENCES))] for each in found])
+
+
+@pytest.mark.parametrize("name", ["luong general global", "transformer"])
+def test_streams_are_greedy_translations(name: str, tmp_path: Path) -> None:
+    compiled = OnnxRuntimeModel(write(make(CASES[name]), tmp_path), shortlist=True)
+    for columns in (None, COLUMNS):
+        settings = SearchSettings(beam=1)
+        own = None if columns is None else lambda _: COLUMNS
+        ((_, (whole,)),) = compiled.search([SENTENCES[0]], settings, own)
+        parts = list(compiled.stream(SENTENCES[0], SearchSettings(beam=5), columns))
+        assert tuple(part.id for part in parts) == whole.ids
+        assert [part.ended for part in parts] == [False] * (len(parts) - 1) + [True]
+        assert parts[-1].score == pytest.approx(whole.score, abs=1e-5)
+
+
+@pytest.mark.parametrize("name", ["seq2seq", "bahdanau", "gnmt", "transformer"])
+def test_int8_is_close(name: str, tmp_path: Path) -> None:
+    case = {**CASES[name], "hidden_size": 256}
+    recipe = check_recipe({"model": case, "training": {"updates": 1}}, "test")
+    torch.manual_seed(1)
+    model = build_model(recipe.model, WORDS, WORDS).eval()
+    (tmp_path / "a").mkdir()
+    (tmp_path / "b").mkdir()
+    exact, rounded = (
+        OnnxRuntimeModel(write(model, tmp_path / part, int8=int8)) for part, int8 in (("a", False), ("b", True))
+    )
+    assert rounded.int8
+    sizes = [(tmp_path / part / "weights.bin").stat().st_size for part in "ab"]
+    assert sizes[1] < 0.6 * sizes[0]
+    one = SearchSettings(beam=1, max_length_extra=1, max_length_ratio=0.01)  # one token: paths do not part
+    scores = [[each[0].log_probability for _, each in sorted(copy.search(SENTENCES, one))] for copy in (exact, rounded)]
+    np.testing.assert_allclose(*scores, atol=0.1)
+    assert scores[0] != scores[1]
+
+
+def test_weights_that_are_not_finite_are_named(tmp_path: Path) -> None:
+    model = make(CASES["bahdanau"])
+    with torch.no_grad():
+        model.get_parameter("embeddings.output_bias")[5] = torch.nan
+    compiled = OnnxRuntimeModel(write(model, tmp_path))
+    with pytest.raises(ContractError, match="not finite at step 0"):
+        list(compiled.search(SENTENCES, SearchSettings()))
+
+
+# --- as an engine ----------------------------------------------------------------------------------------------------
+
+LINES = ["the small house stands here", "a green tree", "the cat saw a small dog and a tree", "here is the zebra"]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    from regard.inference.folder import write_folder
+
+    path = tmp_path_factory.mktemp("models") / "small"
+    model = {"kind": "bahdanau", "hidden_size": 24, "embedding_size": 16}
+    text = {"tokenizer": "word", "vocabulary_size": 300, "min_frequency": 1, "joint": True}
+    recipe = check_recipe({"model": model, "text": text, "training": {"updates": 1}}, "test")
+    tokenizer = Tokenizer.train(LINES[:3], recipe.text)
+    torch.manual_seed(5)
+    weights = build_model(recipe.model, tokenizer.size, tokenizer.size).state_dict()
+    sides = {"source_tokenizer": tokenizer, "target_tokenizer": tokenizer}
+    write_folder(path, recipe=recipe, weights=weights, metrics={}, card="", **sides)
+    return path
+
+
+def texts(translator: Translator, **search: Any) -> list[str]:
+    return [each.text for each in translator.translate(LINES, search=search)]
+
+
+@pytest.mark.parametrize("search", [{}, {"beam": 1}, {"int8": False, "n_best": 3}, {"coverage_penalty": 0.2}])
+def test_the_engine_translates_like_torch(folder: Path, search: dict[str, Any]) -> None:
+    translator = Translator.load(folder)
+    assert texts(translator, engine="onnxruntime", **search) == texts(translator, engine="torch", **search)
+
+
+def test_auto_takes_a_compiled_engine_for_folders_only(folder: Path) -> None:
+    translator = Translator.load(folder)
+    names = translator._engines.name
+    assert names(SearchSettings()) == "onnxruntime"
+    assert names(SearchSettings(sample=True)) == "torch"
+    assert names(SearchSettings(no_repeat_ngram=2)) == "torch"
+    with pytest.raises(ConfigError, match='"onnxruntime": it cannot sample'):
+        texts(translator, engine="onnxruntime", sample=True)
+    assert translator.translate(LINES[0], attention=True).attention is not None
+    assert translator.model is not None  # whoever has it may change it
+    assert names(SearchSettings()) == "torch"
+
+
+def test_attention_makes_no_copy(folder: Path, tmp_path: Path) -> None:
+    import shutil
+
+    shutil.copytree(folder, tmp_path / "new", ignore=shutil.ignore_patterns("compiled"))
+    translator = Translator.load(tmp_path / "new")
+    translator.translate(LINES, attention=True)
+    assert not (tmp_path / "new" / "compiled").exists()
+    translator.translate(LINES)
+    assert [path.name for path in (tmp_path / "new" / "compiled").iterdir()] == ["onnxruntime-float32"]
+
+
+def edit_graph(copy: Path) -> None:
+    content = (copy / "step.onnx").read_bytes()
+    (copy / "step.onnx").write_bytes(content.replace(b"Tanh", b"Sinh"))
+
+
+def edit_manifest(copy: Path) -> None:
+    content = (copy / "graphs.json").read_text()
+    (copy / "graphs.json").write_text(content.replace('"hidden": 256', '"hidden": 999'))
+
+
+@pytest.mark.parametrize("damage", [edit_graph, edit_manifest])
+def test_a_copy_with_other_graphs_is_made_again(folder: Path, damage: Callable[[Path], None]) -> None:
+    wanted = texts(Translator.load(folder), engine="onnxruntime")
+    copy = folder / "compiled" / "onnxruntime-float32"
+    whole = {path.name: path.read_bytes() for path in copy.glob("*.onnx")} | {
+        "graphs.json": (copy / "graphs.json").read_bytes()
+    }
+    damage(copy)
+    assert any((copy / name).read_bytes() != content for name, content in whole.items())
+    assert texts(Translator.load(folder), engine="onnxruntime") == wanted
+
+
+def test_nothing_imports_torch(folder: Path) -> None:
+    texts(Translator.load(folder), engine="onnxruntime")
+    program = (
+        "import sys; from regard.inference.translator import Translator\n"
+        "from pathlib import Path\n"
+        f"found = Translator.load(Path({str(folder)!r})).translate(['a green tree'])\n"
+        "assert 'onnxruntime' in sys.modules, 'another engine'\n"
+        "print(found[0].text, 'torch' in sys.modules, 'onnx' in sys.modules)"
+    )
+    ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert ended.stdout.split()[-2:] == ["False", "False"]
