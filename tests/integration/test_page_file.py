@@ -13,7 +13,7 @@ from PIL import Image
 
 from regard.errors import DataError
 from regard.look.record import Look
-from regard.look.views.html import PAGE, notebook_html, render_html
+from regard.look.views.html import PAGE, render_html
 
 SCRIPT = "one </script><script>document.title='taken'</script> two"
 
@@ -107,18 +107,6 @@ def test_an_image_is_veiled_where_a_word_did_not_look(
     assert page.locator(".veil[role=button]").count() == 0  # to forbid a cell needs the model
     assert page.locator(".ribbons, svg.matrix").locator("visible=true").count() == 0
     assert [each for each in seen if not each.startswith("data:")] == []
-
-
-def test_a_notebook_shows_it_in_a_frame(browser: Any, translators: dict[str, Any], tmp_path: Path) -> None:
-    look = translators["bahdanau"].look(SCRIPT)
-    path = tmp_path / "notebook.html"
-    path.write_text(f"<!doctype html><meta charset='utf-8'><title>mine</title>{notebook_html(look)}", "utf-8")
-    page, seen = opened(browser, path)
-    frame = page.frame_locator("iframe")
-    frame.locator(".word.target").first.hover()
-    assert frame.locator(".word.target").first.get_attribute("aria-current") == "true"
-    assert page.title() == "mine"
-    assert [each for each in seen if each != "about:srcdoc"] == []
 
 
 def test_the_file_names_no_address_and_allows_no_other_script(translators: dict[str, Any]) -> None:
