@@ -345,6 +345,15 @@ class Translator:
         """Open the engine of the search settings now, which the first translation does otherwise."""
         self._engines.prepare(self.recipe.search)
 
+    def use_workers(self, count: int) -> None:
+        """Translate many lines in `count` workers of one thread each, with the same results.
+
+        Compiled engines have as many replicas; the torch engine has processes, on Linux, from four batches on.
+        """
+        if count < 1:
+            raise ConfigError(f"workers = {count}: at least one is needed.")
+        self._assemble(replace(self._model, threads=count, workers=count))
+
     def change_search(self, overrides: Sequence[str]) -> None:
         """Override the search settings permanently, such as "search.int8=true"; unsupported ones raise."""
         settings = overridden_settings(self.recipe, overrides)
