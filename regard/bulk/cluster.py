@@ -168,20 +168,22 @@ class _Pool:
         self.make = ray.remote(Worker).options(num_cpus=1, num_gpus=gpu, max_restarts=0)
 
     def events(self) -> Events:
-        """The events of all shards, until none is left."""
-        while self.waiting or self.working:
-            self._hire()
-            everything = [*self.starting, *self.working]
-            if not everything:
-                time.sleep(POLL_SECONDS)
-                continue
-            for ready in self.ray.wait(everything, num_returns=1, timeout=POLL_SECONDS)[0]:
-                if ready in self.starting:
-                    self._begin(ready)
-                else:
-                    yield from self._next(ready)
-        for actor in self.starting.values():
-            self.ray.kill(actor)
+        """The events of all shards, until none is left; no actor stays."""
+        try:
+            while self.waiting or self.working:
+                self._hire()
+                everything = [*self.starting, *self.working]
+                if not everything:
+                    time.sleep(POLL_SECONDS)
+                    continue
+                for ready in self.ray.wait(everything, num_returns=1, timeout=POLL_SECONDS)[0]:
+                    if ready in self.starting:
+                        self._begin(ready)
+                    else:
+                        yield from self._next(ready)
+        finally:
+            for actor in [*self.starting.values(), *(actor for actor, _ in self.working.values())]:
+                self.ray.kill(actor)
 
     def _hire(self) -> None:
         """Start as many actors as there are cores and shards."""

@@ -52,6 +52,7 @@ class TextModel:
     shortlist: Shortlist | None = None
     seen_words: Fingerprint | None = None  # of the training text; None: unknown
     threads: int = field(default_factory=thread_count)  # for engines with their own threads
+    workers: int = 1  # processes of the torch engine
     settings: ModelConfig | None = None  # of a single model that Regard built
     compiled: Compiled = field(default_factory=Compiled)
     int8_loss: float | None = None  # BLEU lost in int8 on the validation sentences; None: not measured
