@@ -59,7 +59,7 @@ SCORE_NAMES: dict[type[nn.Module], str] = {
 }
 
 
-class Said(Protocol):
+class Decoded(Protocol):
     """A translation or a caption, as far as a record needs it."""
 
     @property
@@ -78,7 +78,7 @@ class Said(Protocol):
     def finished(self) -> bool: ...
 
 
-class Translated(Said, Protocol):
+class DecodedTranslation(Decoded, Protocol):
     """A translation with its source."""
 
     @property
@@ -125,7 +125,7 @@ def walk_along(
 
 def look_at(
     text_model: TextModel,
-    translation: Translated,
+    translation: DecodedTranslation,
     *,
     candidates: int = 5,
     forced: bool = False,
@@ -154,7 +154,7 @@ def look_at(
 
 def record(
     walk: Walk,
-    said: Said,
+    decoded: Decoded,
     *,
     model: Model,
     tokenizer: Tokenizer,
@@ -162,7 +162,7 @@ def record(
     source: Side,
     candidates: int,
 ) -> Look:
-    """The record of a walk along what was said."""
+    """The record of a walk along what was decoded."""
     shown = _shown_dimensions(walk)
     steps = [
         LookStep(
@@ -172,7 +172,7 @@ def record(
             candidates=_candidates(scores, candidates, tokenizer),
             attention=[_attended(trace, shown) for trace in step.trace if trace.kind == "cross"],
         )
-        for token, step, scores in zip(said.tokens, walk.steps, walk.log_probabilities, strict=True)
+        for token, step, scores in zip(decoded.tokens, walk.steps, walk.log_probabilities, strict=True)
     ]
     traces = [trace for step in walk.steps for trace in step.trace if trace.kind == "cross"]
     has_attention = "cross" in walk.attention
@@ -180,10 +180,10 @@ def record(
     return Look(
         model=_about(name, model, walk.attention, traces),
         source=source,
-        target=target_side(said.text, said.tokens, tokenizer, [step.probability for step in steps]),
-        score=rounded(said.score),
-        log_probability=rounded(said.log_probability),
-        finished=said.finished,
+        target=target_side(decoded.text, decoded.tokens, tokenizer, [step.probability for step in steps]),
+        score=rounded(decoded.score),
+        log_probability=rounded(decoded.log_probability),
+        finished=decoded.finished,
         forced=False,
         alignment=rounded(model.alignment(walk.attention)[0].tolist()) if has_attention else None,
         attention={kind: rounded(weights[0].tolist()) for kind, weights in walk.attention.items()},
