@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_right
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
 import torch
 from torch import Tensor, nn
@@ -57,6 +57,10 @@ SCORE_NAMES: dict[type[nn.Module], str] = {
     Location: "location",
     Cosine: "cosine",
 }
+
+Part = Kind | Literal["steps"]
+"""A part of a record that may be left out: the maps of all heads of a kind, or the arithmetic of the steps."""
+PARTS: tuple[Part, ...] = ("cross", "encoder-self", "decoder-self", "steps")
 
 
 class Decoded(Protocol):
@@ -132,6 +136,7 @@ def look_at(
     prefix: int = 0,
     intervention: Intervention | None = None,
     tree: BeamTree | None = None,
+    parts: Collection[Part] = PARTS,
 ) -> Look:
     """The record of a translation, found by search or given."""
     source = torch.tensor([[token.id for token in translation.source_tokens]])
@@ -147,6 +152,7 @@ def look_at(
             translation.source, translation.source_tokens, text_model.source_tokenizer, text_model.seen_words
         ),
         candidates=candidates,
+        parts=parts,
     )
     beam = None if tree is None else _beam(tree, target, text_model.target_tokenizer)
     return look.model_copy(update={"forced": forced, "prefix": prefix, "intervention": intervention, "beam": beam})
@@ -161,8 +167,9 @@ def record(
     name: str,
     source: Side,
     candidates: int,
+    parts: Collection[Part] = PARTS,
 ) -> Look:
-    """The record of a walk along what was decoded."""
+    """The record of forced decoding, with these parts."""
     shown = _shown_dimensions(walk)
     steps = [
         LookStep(
@@ -170,7 +177,7 @@ def record(
             id=token.id,
             probability=rounded(float(scores[token.id].exp())),
             candidates=_candidates(scores, candidates, tokenizer),
-            attention=[_attended(trace, shown) for trace in step.trace if trace.kind == "cross"],
+            attention=[_attended(trace, shown) for trace in step.trace if trace.kind == "cross" and "steps" in parts],
         )
         for token, step, scores in zip(decoded.tokens, walk.steps, walk.log_probabilities, strict=True)
     ]
@@ -186,7 +193,7 @@ def record(
         finished=decoded.finished,
         forced=False,
         alignment=rounded(model.alignment(walk.attention)[0].tolist()) if has_attention else None,
-        attention={kind: rounded(weights[0].tolist()) for kind, weights in walk.attention.items()},
+        attention={kind: rounded(weights[0].tolist()) for kind, weights in walk.attention.items() if kind in parts},
         steps=steps,
         shown_dimensions=shown,
         dimensions=Dimensions(
