@@ -41,7 +41,7 @@ def launch(arguments: Sequence[str], workers: int, threads: int, folder: Path) -
     """
     restarts, newest = 0, _newest(folder)
     while True:
-        status = _run_ranks(arguments, workers, threads)
+        status = run_ranks(["regard", *arguments], workers, threads)
         if status >= 0 and status != LOST:
             return status
         if _newest(folder) != newest:
@@ -57,8 +57,8 @@ def _newest(folder: Path) -> list[str]:
     return sorted(path.name for path in folder.glob("checkpoint-*"))[-1:]
 
 
-def _run_ranks(arguments: Sequence[str], workers: int, threads: int) -> int:
-    """The exit status of the ranks; minus a signal's number if one was killed."""
+def run_ranks(module: Sequence[str], workers: int, threads: int) -> int:
+    """Run `python -m MODULE …` once in each rank. The exit status; minus a signal's number if one was killed."""
     from torch.distributed.elastic.multiprocessing.api import SignalException
     from torch.distributed.elastic.multiprocessing.errors import ChildFailedError
     from torch.distributed.launcher.api import LaunchConfig, elastic_launch
@@ -88,7 +88,7 @@ def _run_ranks(arguments: Sequence[str], workers: int, threads: int) -> int:
         os.environ.update(surroundings)
         handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
         try:
-            elastic_launch(config, sys.executable)("-m", "regard", *arguments)
+            elastic_launch(config, sys.executable)("-m", *module)
         except ChildFailedError as error:
             return _status([failure.exitcode for failure in error.failures.values()])
         except SignalException as stopped:
