@@ -92,14 +92,17 @@ def _seconds_of_ranks(folder: Path, workers: int, threads: int, updates: int) ->
     """The same in several processes; None if they fail."""
     with tempfile.TemporaryDirectory(prefix="regard-speed-") as private:
         result = Path(private) / "speed.json"
-        status = run_ranks(["regard.training.speed", str(folder), str(updates), str(result)], workers, threads)
+        call = "from regard.training.speed import measure_as_rank; measure_as_rank()"
+        status = run_ranks(["-c", call, str(folder), str(updates), str(result)], workers, threads)
         if status in (128 + signal.SIGINT, 128 + signal.SIGTERM):
             message = "stopped before an update was made: start it again with the same command."
             raise Interrupted(message, saved=False, signal_number=status - 128)
         return float(read_json(result)["seconds"]) if status == 0 else None
 
 
-def _measure_as_rank(folder: Path, updates: int, result: Path) -> None:
+def measure_as_rank() -> None:
+    """One of these processes: reads OUT/training, the number of updates and the file for the result from its words."""
+    folder, updates, result = Path(sys.argv[1]), int(sys.argv[2]), Path(sys.argv[3])
     tune_process()
     end_with_launcher()
     with joined(CPU) as group:
@@ -137,7 +140,3 @@ def _keep(key: str, workers: int) -> None:
     with suppress(OSError):  # then it is measured again next time
         folder.mkdir(parents=True, exist_ok=True)
         write_json(folder / KEPT, {**_known(), key: workers})
-
-
-if __name__ == "__main__":
-    _measure_as_rank(Path(sys.argv[1]), int(sys.argv[2]), Path(sys.argv[3]))
