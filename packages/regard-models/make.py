@@ -170,7 +170,8 @@ def held_out(model: Trained, plan: Plan, places: Places) -> Figure:
 def settle_config(path: Path, plan: Plan) -> None:
     """Write the languages, and forget paths of the machine that trained: the tokenizer lies in the folder."""
     config = json.loads(path.read_text("utf-8"))
-    config["text"] |= {"languages": plan.languages, "source_tokenizer": None} if "text" in config else {}
+    if plan.languages is not None:
+        config["text"] |= {"languages": plan.languages, "source_tokenizer": None}
     write_json(path, config)
 
 

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from regard.bulk.run import Status
     from regard.config.settings import Recipe
 
+EXIT_INTERRUPTED = 130
 LINE_SECONDS = 60.0  # between lines of progress where stderr is no terminal
 
 Show = tuple[Callable[["Status"], None], Callable[[str], None]]
@@ -38,7 +39,7 @@ def wants_shards(
         what = asking or f"--input {source}"
         raise ConfigError(f"{what}: shards need --input 'FOLDER/*.txt.gz' and a folder as --output: name both.")
     if unfit := next((option for option, value in others.items() if value is not None), None):
-        where = " with --ray" if unfit == "--threads" else " without --ray" if unfit == "--workers" else ""
+        where = " with --ray" if unfit == "--threads" else ""
         raise ConfigError(f"{unfit}: does not fit shards{where}: leave it out.")
     return True
 
@@ -61,7 +62,7 @@ def ray_address(given: str | None) -> str | None:
 def shown_run() -> Iterator[Show]:
     """Show the progress of a run, and its result; Ctrl-C and SIGTERM say how to continue and exit 130 and 143."""
     last: list[Status] = []
-    with _terminal_bar() if sys.stderr.isatty() else _lines() as (show, say), _sigterm_raises():
+    with _terminal_bar() if sys.stderr.isatty() else _lines() as (show, say), _sigterm_raises() as signals:
 
         def remember(status: "Status") -> None:
             last[:] = [status]
@@ -69,32 +70,31 @@ def shown_run() -> Iterator[Show]:
 
         try:
             yield remember, say
-        except KeyboardInterrupt as interrupt:
+        except KeyboardInterrupt:
             finished = f"{last[0].finished} of {last[0].shards} shards are finished: " if last else ""
             say(f"interrupted; {finished}the same command continues")
-            raise typer.Exit(143 if isinstance(interrupt, _Terminated) else 130) from None
+            raise typer.Exit(128 + signals[-1] if signals else EXIT_INTERRUPTED) from None
         if last:
             status = last[0]
             took = timedelta(seconds=round(status.elapsed))
             say(f"{status.sentences:,} sentences in {took}, {status.rate:,.0f} sentences/s")
 
 
-class _Terminated(KeyboardInterrupt):
-    """SIGTERM."""
-
-
 @contextmanager
-def _sigterm_raises() -> Iterator[None]:
+def _sigterm_raises() -> Iterator[list[int]]:
+    """SIGTERM interrupts as Ctrl-C does; the list tells that it came, since Ray raises a KeyboardInterrupt anew."""
+    came: list[int] = []
     if threading.current_thread() is not threading.main_thread():
-        yield
+        yield came
         return
 
     def stop(number: int, frame: FrameType | None) -> None:
-        raise _Terminated
+        came.append(number)
+        raise KeyboardInterrupt
 
     before = signal.signal(signal.SIGTERM, stop)
     try:
-        yield
+        yield came
     finally:
         signal.signal(signal.SIGTERM, before)
 

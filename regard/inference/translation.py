@@ -187,7 +187,7 @@ class Translation:
         return save_looks([self.look()], path, choice, measures=entropy, title=title, font=font)
 
     def _repr_html_(self) -> str | None:
-        """The interactive view, for a notebook; None, which shows the plain text, where there is nothing to look at."""
+        """Ribbons, for a notebook; None, which shows the plain text, where there is nothing to look at."""
         return None if self.look_again is None or not self.tokens else self.look()._repr_html_()
 
     def __getstate__(self) -> dict[str, Any]:

@@ -18,8 +18,11 @@ NOTE = """
 ## Compact weights
 
 `regard export --to compact` stored every matrix as int8 with a float32 scale per row. Loading expands them to float32.
-The hashes of the training sentences were left out, so `regard evaluate` does not warn of test sentences among them.
 """
+NO_HASHES = (
+    "The hashes of training sentences were left out: `regard evaluate` does not warn of test sentences among them.\n"
+)
+RESUMING = " The subfolder `training/` only serves `regard train --resume`; it may be deleted."  # not copied
 
 
 def export_compact(path: Path, out: Path) -> tuple[int, int]:
@@ -35,6 +38,7 @@ def export_compact(path: Path, out: Path) -> tuple[int, int]:
             if name not in LEFT_OUT and (path / name).exists():
                 shutil.copyfile(path / name, folder / name)
         card = (path / CARD).read_text("utf-8") if (path / CARD).exists() else f"# {path.resolve().name}\n"
-        write_bytes(folder / CARD, (card.rstrip("\n") + "\n" + NOTE).encode())
+        note = NOTE + (NO_HASHES if (path / FINGERPRINT_FILE).exists() else "")
+        write_bytes(folder / CARD, (card.replace(RESUMING, "").rstrip("\n") + "\n" + note).encode())
         assert (folder / CONFIG).exists()
     return (path / WEIGHTS).stat().st_size, (out / WEIGHTS).stat().st_size

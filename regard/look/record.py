@@ -249,10 +249,10 @@ class Look(_Part):
         return self.model_dump_json()
 
     def _repr_html_(self) -> str:
-        """The interactive view, for a notebook; it works offline."""
-        from regard.look.views.html import notebook_html
+        """Words, ribbons and candidates, for a notebook."""
+        from regard.look.views.ribbons import ribbons_html
 
-        return notebook_html(self)
+        return ribbons_html(self)
 
     @classmethod
     def from_dict(cls, values: dict[str, Any]) -> Look:

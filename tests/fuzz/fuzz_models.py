@@ -19,6 +19,7 @@ from regard.decoding.shortlist import make_shortlist
 from regard.inference.captioner import Captioner
 from regard.inference.classifier import Classifier
 from regard.inference.folder import write_folder
+from regard.interop.compact import export_compact
 from regard.models import build_model
 from regard.models.image_classifier import Network
 from regard.models.show_attend_tell import ShowAttendTell
@@ -89,7 +90,8 @@ def write_all(out: Path) -> list[Path]:
     words = Tokenizer.train(LINES, WORDS)
     metrics = METRICS | {"data": {"train": {"data": "toy:scenes", "captions": 3, "skipped_blank": 0}}}
     Captioner(ShowAttendTell(tell.model, words.size), tell, words, metrics=metrics).save(out / "captioner")
-    return [out / name for name in (*MODELS, *IMAGES, "captioner")]
+    export_compact(out / "transformer", out / "compact")
+    return [out / name for name in (*MODELS, *IMAGES, "captioner", "compact")]
 
 
 def own_tokenizers() -> list[Any]:

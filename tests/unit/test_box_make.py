@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -107,3 +108,21 @@ def test_every_plan_has_its_recipe_and_ends_without_a_clock(maker: ModuleType) -
         recipe = regard.config.recipes.load_recipe(f"box/{each.architecture}")
         assert recipe.training.budget is None  # a budget in minutes gives other weights on a busier machine
     assert len({each.name for each in maker.PLANS}) == len(maker.PLANS)
+
+
+@pytest.mark.parametrize(("name", "data"), [("two-ears/bam", "toy:two-ears:40"), ("scenes/captioner", "toy:scenes:16")])
+def test_image_models_are_packed_too(
+    name: str, data: str, maker: ModuleType, places: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    chosen = replace(plan(maker, name), data=data)
+    changes = ["training.updates=1", "training.batch_images=8"]
+    regard.train(
+        f"box/{chosen.architecture}", train=data, out=places.training(chosen), overrides=changes, progress=False
+    )
+    figure = Figure(metric="%", value=50.0, data="images")
+    monkeypatch.setattr(maker, "held_out", lambda *_: figure)
+    monkeypatch.setattr(maker, "floor_score", lambda *_: figure)
+    assert maker.make([chosen], places, only_pack=True) == 0
+    (model,) = boxed_models(root=places.package)
+    assert (model.name, model.languages, model.record.licence) == (name, None, "generated")
+    assert "training sentences" not in (model.folder / "README.md").read_text("utf-8")

@@ -55,6 +55,14 @@ def look(image: np.ndarray = GREY) -> Look:
     )
 
 
+def test_a_notebook_shows_a_thumbnail_for_each_word():
+    shown = look()._repr_html_()
+    assert shown.count("<image ") == 2
+    assert ">circle</text>" in shown
+    assert shown.count('fill-opacity="0.00"') == 3  # "a" lit one cell, the two pieces of "circle" one each
+    assert "<script" not in shown
+
+
 def test_the_record_gives_the_maps_of_the_caption():
     np.testing.assert_array_equal(word_maps(look()), caption().word_attention())
     np.testing.assert_array_equal(shown_image(look()), GREY)

@@ -40,7 +40,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A model with its compiled copies."""
     folder = write_model(tmp_path_factory.mktemp("models") / "model", TRANSFORMER)
     for int8 in (False, True):
-        Translator.load(folder).translate("the house", search={"engine": "ctranslate2", "int8": int8})
+        Translator.load(folder).translate(["the house"], search={"engine": "ctranslate2", "int8": int8})
     return folder
 
 

@@ -235,12 +235,3 @@ def test_the_command_line_writes_it(tmp_path: Path, capsys: pytest.CaptureFixtur
     page = (tmp_path / "page.html").read_text("utf-8")
     assert "regard-look/2" in page
     assert "a dog" in page
-
-
-def test_a_notebook_shows_the_interactive_view() -> None:
-    translator = translator_of({"kind": "bahdanau"})
-    shown = translator.translate("the cat")._repr_html_()
-    assert shown is not None
-    assert shown == translator.look("the cat")._repr_html_()
-    assert "regard-look/2" in shown
-    assert translator.translate("  ")._repr_html_() is None

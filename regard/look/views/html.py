@@ -56,15 +56,6 @@ def render_html(looks: Look | Sequence[Look], *, title: str | None = None) -> st
 """
 
 
-def notebook_html(looks: Look | Sequence[Look], *, height: int = 900) -> str:
-    """The same inside a frame, for the output of a notebook's cell: neither disturbs the other, nothing is loaded."""
-    document = html.escape(render_html(looks))
-    return (
-        f'<iframe srcdoc="{document}" sandbox="allow-scripts allow-downloads" title="Regard" '
-        f'width="100%" height="{height}" style="border: 0"></iframe>'
-    )
-
-
 @lru_cache(maxsize=1)
 def _joined_modules() -> str:
     """All modules that main.js needs as one script, each in a function of its own, so that no two names meet."""
