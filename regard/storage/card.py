@@ -21,6 +21,7 @@ def translator_card(recipe: Recipe, metrics: dict[str, Any], name: str, model_cl
         metrics,
         name,
         tag="translation",
+        languages=recipe.text.languages,
         model_class=model_class,
         data=[
             f"{split}: {part['text']}; {part['pairs']:,} sentence pairs, {part['target_tokens']:,} target tokens "
@@ -104,6 +105,7 @@ def _card(
     use: str,
     command: str,
     model_class: str | None = None,
+    languages: tuple[str, str] | None = None,
 ) -> str:
     """The sections of a model card: model, data, training, validation, use."""
     settings = recipe.model
@@ -113,6 +115,7 @@ def _card(
         "---",
         "library_name: regard",
         f"pipeline_tag: {tag}",
+        *([] if languages is None else ["language:", *(f"- {code}" for code in languages)]),
         "---",
         "",
         f"# {name}",
