@@ -6,6 +6,7 @@ RegardError                 one line: the value, the cause, the remedy
 │   └── LongLine            a line of more pieces than search.max_source
 ├── ModelFolderError        a model folder that is missing, damaged, of another version, or already exists
 ├── TrainingError           training cannot continue (non-finite loss, no training data)
+├── WorkerDied              a worker process ended in the middle of its work
 ├── ContractError           a model that violates the contract of `regard.models.contract`
 └── NoAttention             attention requested from a model without attention
 
@@ -55,6 +56,10 @@ class ModelFolderError(RegardError):
 
 class TrainingError(RegardError):
     """Training cannot continue."""
+
+
+class WorkerDied(RegardError):  # noqa: N818  (it reads as what it is)
+    """A worker process ended in the middle of its work."""
 
 
 class ContractError(RegardError):

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 from regard.bulk import local
@@ -19,6 +20,7 @@ from regard.decoding.search_settings import SearchChanges, chosen_settings
 from regard.errors import ConfigError, DataError
 from regard.inference.box import model_folder
 from regard.inference.lines import WINDOW
+from regard.process import thread_count
 from regard.storage.files import sha256
 from regard.storage.folder import read_config
 from regard.storage.lock import only_writer
@@ -89,9 +91,9 @@ def translate_shards(
 ) -> Manifest:
     """Translate every file of a pattern into a folder, in this process or on Ray, and return the manifest.
 
-    `ray` is "local", "auto" or the address of a cluster, where at most `workers` translate. Shards that the output's
-    manifest names with the same model, settings and checksums are skipped. Unusable shards raise when the others are
-    finished.
+    `ray` is "local", "auto" or the address of a cluster, where at most `workers` translate; in this process, as many
+    share the batches of a shard. Shards that the output's manifest names with the same model, settings and checksums
+    are skipped. Unusable shards raise when the others are finished.
     """
     folders = [model_folder(each) for each in ([models] if isinstance(models, str | Path) else models)]
     shards = find_shards(pattern, output, form)
@@ -120,7 +122,7 @@ def translate_shards(
 
 def _executor(ray: str | None, workers: int | None, say: Say) -> Executor:
     if ray is None:
-        return local.execute
+        return partial(local.execute, workers=workers or thread_count())
     from regard.bulk.cluster import on_ray
 
     return on_ray(ray, workers, say)

@@ -1,18 +1,15 @@
 """`regard align`: word alignment of parallel text, without a model."""
 
 import sys
-from collections.abc import Iterator
+from contextlib import nullcontext
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from regard.cli.columns import Columns, parse_columns, refuse_columns, with_columns
 from regard.cli.progress import bar_on_stderr
 from regard.cli.texts import one_text
-
-if TYPE_CHECKING:
-    from regard.data.text.parallel import Pair, TabbedFile
 
 
 def align(
@@ -46,12 +43,13 @@ def align(
     on the text itself; a link needs the agreement of both. Guided attention uses the same alignments
     (`regard train --set training.guided_attention=0.5`). It needs some thousand pairs; --train adds more.
     """
-    from regard.data.text.aligner import PIECES, align_text
-    from regard.data.text.parallel import read_pairs
+    from regard.data.text.aligner import PIECES, align_corpus
+    from regard.data.text.sources import Mix, open_text
+    from regard.data.text.texts import Text
     from regard.errors import ConfigError
     from regard.evaluation.alignment import aer, check_bounds, format_links, read_links
     from regard.process import tune_process
-    from regard.storage.files import write_bytes
+    from regard.storage.files import writing
 
     tune_process(threads)
     if output is not None and not output.parent.is_dir():
@@ -60,30 +58,23 @@ def align(
     more = one_text("--train", train, chosen)
     if target is not None and (more is None or isinstance(more, tuple)):
         refuse_columns(columns, "no text is one file with tabs")
-    first = source if target is not None else with_columns(source, chosen)
-    asked = [(pair.source, pair.target) for pair in read_pairs(first, target)]
+    first = (str(source), str(target)) if target is not None else with_columns(str(source), chosen)
+    text = open_text(Mix([first] if more is None else [first, more]), "train")
     known = None if gold is None else read_links(gold)
     if known is not None:
-        check_bounds(known, [pair[0] for pair in asked], [pair[1] for pair in asked], where=str(gold))
-    with bar_on_stderr() as show:
-        found = align_text(
-            asked,
-            () if more is None else ((pair.source, pair.target) for pair in _read(more)),
+        asked = list(Text(text.corpora[:1]).pairs())
+        check_bounds(known, [pair.source for pair in asked], [pair.target for pair in asked], where=str(gold))
+    found = []
+    with bar_on_stderr() as show, nullcontext(sys.stdout.buffer) if output is None else writing(output) as out:
+        for links in align_corpus(
+            text,
             pieces=PIECES if pieces is None else pieces,
             on_progress=lambda share: show("aligning words, %", round(100 * share), 100),
-        )
-    lines = "".join(f"{format_links(links)}\n" for links in found)
-    if output is None:
-        sys.stdout.write(lines)
-    else:
-        write_bytes(output, lines.encode())
+        ):
+            out.write(f"{format_links(links)}\n".encode())
+            if known is not None:
+                found.append(links)
     if known is not None:
         score = aer(found, [links.sure for links in known], [links.possible for links in known])
         figures = f"precision {score.precision:.3f}  recall {score.recall:.3f}  links {score.links:,}"
         typer.echo(f"AER {score.aer:.3f}  {figures}", err=True)
-
-
-def _read(text: "str | tuple[str, str] | TabbedFile") -> "Iterator[Pair]":
-    from regard.data.text.parallel import read_pairs
-
-    return read_pairs(*text) if isinstance(text, tuple) else read_pairs(text)

@@ -249,10 +249,12 @@ def _load(
             raise ConfigError(f"{reason}: name a model folder, as in `regard evaluate models/de-en ...`.")
         return None
     from regard.inference.translator import Translator
-    from regard.process import tune_process
+    from regard.process import thread_count, tune_without_torch
 
-    tune_process(threads)
-    return Translator.load(model, device=device)
+    tune_without_torch(threads)
+    translator = Translator.load(model, device=device)
+    translator.use_workers(thread_count())
+    return translator
 
 
 def _search(translator: Translator, beam: int | None, overrides: Sequence[str]) -> SearchSettings:

@@ -39,7 +39,7 @@ def wants_shards(
         what = asking or f"--input {source}"
         raise ConfigError(f"{what}: shards need --input 'FOLDER/*.txt.gz' and a folder as --output: name both.")
     if unfit := next((option for option, value in others.items() if value is not None), None):
-        where = " with --ray" if unfit == "--threads" else " without --ray" if unfit == "--workers" else ""
+        where = " with --ray" if unfit == "--threads" else ""
         raise ConfigError(f"{unfit}: does not fit shards{where}: leave it out.")
     return True
 

@@ -61,7 +61,14 @@ def translate(
     shortlist: Annotated[
         bool, typer.Option("--shortlist", help="Use the lexical shortlist (see `regard shortlist`).")
     ] = False,
-    int8: Annotated[bool, typer.Option("--int8", help="int8 quantisation: faster, slightly less exact.")] = False,
+    int8: Annotated[
+        bool | None,
+        typer.Option(
+            "--int8/--float32",
+            help="int8 quantisation: faster, slightly less exact (default: if its loss in training was < 0.1 BLEU).",
+            show_default=False,
+        ),
+    ] = None,
     engine: Annotated[
         Literal["auto", "torch", "ctranslate2", "onnxruntime"] | None,
         typer.Option(help="Decoding backend (default: the fastest that supports the request).", show_default=False),
@@ -87,7 +94,8 @@ def translate(
         ),
     ] = None,
     workers: Annotated[
-        int | None, typer.Option(min=1, help="With --ray: at most so many workers (all cores).", show_default=False)
+        int | None,
+        typer.Option(min=1, help="Workers of one thread each (CPU threads; with --ray all cores).", show_default=False),
     ] = None,
 ) -> None:
     """Translate lines from stdin or a file, as a filter: as many lines out as in, in order.
@@ -102,6 +110,7 @@ def translate(
     source, text, score, log_probability, finished, tokens, alignment (null without --alignments) and n_best.
 
     Lines are read ahead and sorted by length among themselves, then written: --window 1 answers each line at once.
+    The lines read ahead are shared out to --workers; their number changes neither translations nor order.
     A line of more pieces than search.max_source (1024) is cut there, and a warning names the line.
     Input that is not UTF-8 ends the work with an error that names the line; the lines before it have then been
     written to stdout, while the file of --output is left as it was.
@@ -123,12 +132,12 @@ def translate(
         "top_p": top_p,
         "seed": seed,
         "shortlist": shortlist or None,
-        "int8": int8 or None,
+        "int8": int8,
         "engine": engine,
         "batch_tokens": batch_tokens,
     }
-    only_shards = {"--ray": ray, "--column": column, "--workers": workers}
-    unfit = {"--prefix": prefix, **({"--workers": workers} if ray is None else {"--threads": threads})}
+    only_shards = {"--ray": ray, "--column": column}
+    unfit = {"--prefix": prefix, **({} if ray is None else {"--threads": threads})}
     if wants_shards(input_file, output_file, only_shards, unfit):
         assert input_file is not None
         assert output_file is not None
@@ -162,10 +171,11 @@ def translate(
     from regard.data.lines import read_lines
     from regard.inference.lines import WINDOW
     from regard.inference.lines_out import json_line, text_lines
-    from regard.process import tune_without_torch
+    from regard.process import thread_count, tune_without_torch
 
     tune_without_torch(threads)
     translator = _load(models, device)
+    translator.use_workers(workers or thread_count())
     settings = _search_settings(translator.recipe, overrides or [], flags)
     at_terminal = input_file is None and sys.stdin.isatty()
     if at_terminal:

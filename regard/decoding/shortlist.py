@@ -34,6 +34,7 @@ Ids = npt.NDArray[Any]
 
 COMMON = 200  # most frequent target tokens, always included
 LIKELY = 40  # translations per source token
+COUNTED = 1 << 22  # tokens counted at once
 
 
 @dataclass(frozen=True)
@@ -68,11 +69,13 @@ def make_shortlist(
     """Build the shortlist from parallel text."""
     import torch
 
-    from regard.data.text.aligner import LEAST, MOST_PAIRS, learn
+    from regard.data.text.aligner import LEAST, MOST_PAIRS, learn, spaced
 
-    indices = np.arange(min(len(sources.lengths), MOST_PAIRS))
-    read = targets.ids[: targets.offsets[len(indices)]]
-    frequency = torch.from_numpy(np.bincount(read, minlength=target.size))
+    indices = spaced(len(sources.lengths), MOST_PAIRS)
+    counts = np.zeros(target.size, np.int64)
+    for begin in range(0, len(targets.ids), COUNTED):
+        counts += np.bincount(targets.ids[begin : begin + COUNTED], minlength=target.size)
+    frequency = torch.from_numpy(counts)
     frequency[: len(SPECIAL_PIECES)] = torch.iinfo(torch.long).max  # always among them
     always = frequency.topk(min(target.size, common + len(SPECIAL_PIECES))).indices.sort().values
     table = learn(sources, targets, source.size, target.size, indices, rounds=0).table[:-1]

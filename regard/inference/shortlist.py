@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from itertools import islice
 from pathlib import Path
 
 from regard.data.text.aligner import MOST_PAIRS, check_sizes
 from regard.data.text.corpus import EncodedCorpus, EncodedSide
-from regard.data.text.sources import Given, open_text
+from regard.data.text.sources import Given, open_text, sample_pairs
 from regard.decoding.shortlist import COMMON, LIKELY, Shortlist, make_shortlist
 from regard.errors import ConfigError
 from regard.inference.folder import read_folder
@@ -28,10 +27,8 @@ def shortlist_folder(
         sides = corpus.source, corpus.target
     else:
         given = open_text(text, "train")
-        lines = list(islice(given.pairs(), MOST_PAIRS))
-        sources = source.encode_many([pair.source for pair in lines])
-        targets = target.encode_many([pair.target for pair in lines])
-        sides = EncodedSide.of(sources), EncodedSide.of(targets)
+        lines = sample_pairs(given, MOST_PAIRS)
+        sides = EncodedSide.of(source.encode_many(lines[0])), EncodedSide.of(target.encode_many(lines[1]))
     made = make_shortlist(*sides, source, target, common=common, likely=likely)
     made.save(folder)
     return made

@@ -110,7 +110,7 @@ def test_a_shard_is_streamed(model: Path, tmp_path: Path, monkeypatch: pytest.Mo
 def _job(model: Path, tmp_path: Path) -> Job:
     seen: list[Job] = []
 
-    def keep(job: Job, shards: Sequence[Shard]) -> Events:
+    def keep(job: Job, shards: Sequence[Shard], workers: int) -> Events:
         seen.append(job)
         yield from ()
 
@@ -192,9 +192,9 @@ class Counted:
         self.stop_after: int | None = None
         real = local.execute
 
-        def execute(job: Job, shards: Sequence[Shard]) -> Events:
+        def execute(job: Job, shards: Sequence[Shard], workers: int) -> Events:
             self.names = []
-            for shard, event in real(job, shards):
+            for shard, event in real(job, shards, workers):
                 if isinstance(event, Progress) and event.sentences == 0:
                     if len(self.names) == self.stop_after:
                         raise KeyboardInterrupt
@@ -347,7 +347,6 @@ def test_a_shard_that_grows_is_refused(model: Path, shards: list[Path], tmp_path
         (["--input", "in/*.gz", "--output", "out.jsonl"], "shards are written to a folder: name one"),
         (["--input", "in/*.gz", "--output", "full"], "holds file and no manifest: choose an empty or a new folder"),
         (["--input", "in/*", "--output", "out", "--prefix", "x"], "--prefix: does not fit shards"),
-        (["--input", "in/*", "--output", "out", "--workers", "2"], "--workers: does not fit shards without --ray"),
         (
             ["--input", "in/*", "--output", "out", "--ray", "--threads", "2"],
             "--threads: does not fit shards with --ray",

@@ -14,12 +14,22 @@ from torch import Tensor
 
 from regard.cli import main
 from regard.config.settings import TextSettings
-from regard.data.text import aligner
-from regard.data.text.aligner import NULL_PROBABILITY, UNIFORM_JUMP, Hmm, align, align_text, expect, learn
+from regard.data.text import aligner, parallel
+from regard.data.text.aligner import (
+    NULL_PROBABILITY,
+    UNIFORM_JUMP,
+    Hmm,
+    align,
+    align_corpus,
+    align_text,
+    expect,
+    learn,
+    spaced,
+)
 from regard.data.text.build import build_corpus
 from regard.data.text.corpus import EncodedCorpus, EncodedSide, Ids
 from regard.data.text.parallel import Pair
-from regard.data.text.sources import Tokenizers, text_of
+from regard.data.text.sources import Mix, Tokenizers, open_text, text_of
 from regard.data.text.tokenizer import Tokenizer
 from regard.data.toy import AlignedPair, toy_corpus
 from regard.errors import ConfigError
@@ -293,3 +303,27 @@ def test_a_mistake_is_one_line(
     told = capsys.readouterr().err.strip().splitlines()
     assert message in told[-1]
     assert "Traceback" not in "".join(told)
+
+
+def test_blocks_are_aligned_as_the_whole_text_is(
+    phrases: list[AlignedPair], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lines = [(pair.source, pair.target) for pair in phrases[:300]]
+    whole = align_text([*lines[:100], (" ", "x")], lines[100:], pieces=400)
+    assert whole[-1] == frozenset()
+    for side in (0, 1):
+        asked = "".join(f"{pair[side]}\n" for pair in (*lines[:100], (" ", "x")))
+        (tmp_path / str(side)).write_text(asked)
+        (tmp_path / f"more{side}").write_text("".join(f"{pair[side]}\n" for pair in lines[100:]))
+    monkeypatch.setattr(parallel, "LINES", 30)
+    files = [(str(tmp_path / f"{name}0"), str(tmp_path / f"{name}1")) for name in ("", "more")]
+    shares: list[float] = []
+    streamed = align_corpus(open_text(Mix(files), "train"), pieces=400, on_progress=shares.append)
+    assert list(streamed) == whole
+    assert shares == sorted(shares)
+    assert 0.9 < shares[-1] <= 1
+
+
+def test_a_sample_is_taken_from_everywhere() -> None:
+    assert spaced(5, 10).tolist() == [0, 1, 2, 3, 4]
+    assert spaced(101, 5).tolist() == [0, 25, 50, 75, 100]

@@ -26,6 +26,10 @@ from torch import Tensor
 from regard.config.settings import TextSettings
 from regard.data.text.batches import gather
 from regard.data.text.corpus import EncodedSide
+from regard.data.text.parallel import Pair
+from regard.data.text.pieces import SAMPLED_LINES
+from regard.data.text.sources import sample_pairs
+from regard.data.text.texts import Corpus, Text
 from regard.data.text.tokenizer import Tokenizer
 from regard.errors import ConfigError
 from regard.models.contract import NOWHERE
@@ -61,33 +65,101 @@ def align_text(
     `train` is additional training text. `pieces` is the vocabulary size of each language. Two words are linked if any
     of their pieces are. A pair with a blank side, or with more than MOST_PIECES pieces on one side, has no links.
     """
-    asked = list(pairs)
-    text = [*asked, *train]
-    found: list[Links] = [frozenset()] * len(asked)
-    if not any(source.strip() and target.strip() for source, target in text):
-        return found
+    given = [[Pair(*pair) for pair in text] for text in (pairs, train)]
+    text = Text(tuple(Corpus("pairs from Python", lambda part=part: part) for part in given))  # type: ignore[misc]
+    return list(align_corpus(text, pieces=pieces, on_progress=on_progress))
+
+
+def align_corpus(text: Text, *, pieces: int = PIECES, on_progress: Report = lambda share: None) -> Iterator[Links]:
+    """The word links of each pair of the first corpus, block by block; the others are additional training text.
+
+    Memory is bounded: the tokenizers learn from SAMPLED_LINES lines and the models from MOST_PAIRS pairs. While the
+    second direction is learned, three tables of `pieces`² numbers are held.
+    """
+    asked = text.corpora[0]
+    aligner = _learn_aligner(text, pieces, Share(text.size, asked.size, on_progress))
+    for block in asked.blocks():
+        yield from aligner.links(*block.lines())
+
+
+class Share:
+    """Tells what share of all passes over pairs is done: the rounds of both models, and the alignment."""
+
+    def __init__(self, learned: int, aligned: int, on_progress: Report) -> None:
+        self._passes = 2 * (MODEL_1_ROUNDS + ROUNDS) * min(learned, MOST_PAIRS) + 2 * aligned
+        self._on_progress = on_progress
+        self._done = 0
+
+    def __call__(self, pairs: int) -> None:
+        """So many pairs more."""
+        self._done += pairs
+        self._on_progress(min(1.0, self._done / self._passes))
+
+
+def _learn_aligner(text: Text, pieces: int, note: Share) -> _Aligner:
     settings = TextSettings(vocabulary_size=pieces)
-    tokenizers = [Tokenizer.train((pair[side] for pair in text), settings) for side in (0, 1)]
-    encoded = [tokenizer.encode_many([pair[side] for pair in text]) for side, tokenizer in enumerate(tokenizers)]
-    used = [number for number, sides in enumerate(zip(*encoded, strict=True)) if _can_be_aligned(*sides)]
-    if not used:
-        return found
-    source, target = (EncodedSide.of([side[number] for number in used]) for side in encoded)
-    guide = align(source, target, tokenizers[0].size, tokenizers[1].size, on_progress)
-    for place, number in enumerate(used):
-        if number < len(asked):
+    sample = sample_pairs(text, SAMPLED_LINES)
+    if not any(map(_can_be_aligned, *sample)):
+        return _Aligner(None, note)
+    tokenizers = Tokenizer.train(sample[0], settings), Tokenizer.train(sample[1], settings)
+    check_sizes(tokenizers[0].size, tokenizers[1].size, "to align words")
+    chosen = spaced(len(sample[0]), MOST_PAIRS).tolist()
+    lines = [side if len(chosen) == len(side) else [side[place] for place in chosen] for side in sample]
+    _, sides = _encode(tokenizers, lines)
+    if not len(sides[0].lengths):
+        return _Aligner(None, note)
+    everything = np.arange(len(sides[0].lengths))
+    sizes = tokenizers[0].size, tokenizers[1].size
+    forward = learn(*sides, *sizes, everything, on_progress=note)
+    backward = learn(*sides[::-1], *sizes[::-1], everything, on_progress=note)
+    return _Aligner((tokenizers, forward, backward), note)
+
+
+@dataclass(frozen=True)
+class _Aligner:
+    """Aligns the words of pairs; without models, which text without words does not give, there are no links."""
+
+    learned: tuple[tuple[Tokenizer, Tokenizer], Hmm, Hmm] | None
+    note: Share
+
+    def links(self, sources: list[str], targets: list[str]) -> list[Links]:
+        """The word links of each pair."""
+        found: list[Links] = [frozenset()] * len(sources)
+        if self.learned is None:
+            return found
+        tokenizers, forward, backward = self.learned
+        used, sides = _encode(tokenizers, (sources, targets))
+        guide = _agreed(forward, backward, *sides, self.note)
+        for place, number in enumerate(used):
             words = [
-                [token.word for token in tokenizer.tokens(line)]
-                for tokenizer, line in zip(tokenizers, asked[number], strict=True)
+                [token.word for token in tokenizer.tokens(lines[number])]
+                for tokenizer, lines in zip(tokenizers, (sources, targets), strict=True)
             ]
-            links = enumerate(guide[target.offsets[place] : target.offsets[place + 1]].tolist())
+            offsets = sides[1].offsets
+            links = enumerate(guide[offsets[place] : offsets[place + 1]].tolist())
             joined = {(words[0][i], words[1][j]) for j, i in links if i != NOWHERE}
             found[number] = frozenset((i, j) for i, j in joined if i is not None and j is not None)
-    return found
+        return found
 
 
-def _can_be_aligned(source: Sequence[int], target: Sequence[int]) -> bool:
-    return min(len(source), len(target)) > 1 and max(len(source), len(target)) <= MOST_PIECES
+def _encode(
+    tokenizers: Sequence[Tokenizer], lines: Sequence[list[str]]
+) -> tuple[list[int], tuple[EncodedSide, EncodedSide]]:
+    """The pairs that can be aligned, and their ids."""
+    encoded = [tokenizer.encode_many(side) for tokenizer, side in zip(tokenizers, lines, strict=True)]
+    sizes = zip(*(map(len, side) for side in encoded), strict=True)
+    used = [number for number, both in enumerate(sizes) if min(both) > 1 and max(both) <= MOST_PIECES]
+    sides = [EncodedSide.of([side[number] for number in used]) for side in encoded]
+    return used, (sides[0], sides[1])
+
+
+def _can_be_aligned(source: str, target: str) -> bool:
+    return not (not source or source.isspace() or not target or target.isspace())
+
+
+def spaced(count: int, most: int) -> Indices:
+    """At most `most` indices, evenly spaced."""
+    return np.arange(count) if count <= most else np.linspace(0, count - 1, most).astype(np.int64)
 
 
 def align(
@@ -103,17 +175,17 @@ def align(
     """
     check_sizes(source_size, target_size, "to align words")
     count = len(source.lengths)
-    sample = np.arange(count) if count <= MOST_PAIRS else np.linspace(0, count - 1, MOST_PAIRS).astype(np.int64)
-    passes = 2 * (MODEL_1_ROUNDS + ROUNDS) * len(sample) + 2 * count  # pairs to process in total
-    done = 0
-
-    def note(pairs: int) -> None:
-        nonlocal done
-        done += pairs
-        on_progress(done / passes)
-
+    sample, note = spaced(count, MOST_PAIRS), Share(count, count, on_progress)
     forward = learn(source, target, source_size, target_size, sample, on_progress=note)
     backward = learn(target, source, target_size, source_size, sample, on_progress=note)
+    return _agreed(forward, backward, source, target, note)
+
+
+def _agreed(
+    forward: Hmm, backward: Hmm, source: EncodedSide, target: EncodedSide, note: Share
+) -> npt.NDArray[np.int32]:
+    """The links on which both directions agree."""
+    count = len(source.lengths)
     guide = np.full(len(target.ids), NOWHERE, np.int32)
     cells = np.cumsum(source.lengths.astype(np.int64) * target.lengths)
     end = 0

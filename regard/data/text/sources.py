@@ -170,7 +170,7 @@ def train_tokenizers(text: Text, recipe: Recipe, say: Callable[[str], None] = la
     learned = [settings.source_tokenizer is None, settings.target_tokenizer is None]
     sides: tuple[list[str], list[str]] = ([], [])
     if learned[0] or (learned[1] and not settings.joint):
-        sides = _sample(text, SAMPLED_LINES // 2 if settings.joint else SAMPLED_LINES, say)
+        sides = sample_pairs(text, SAMPLED_LINES // 2 if settings.joint else SAMPLED_LINES, say)
     if settings.joint:
         joint = choose_tokenizer(
             settings.source_tokenizer, chain.from_iterable(zip(*sides, strict=True)), settings, tagged
@@ -182,7 +182,7 @@ def train_tokenizers(text: Text, recipe: Recipe, say: Callable[[str], None] = la
         return Tokenizers(source, target.result())
 
 
-def _sample(text: Text, most: int, say: Callable[[str], None]) -> tuple[list[str], list[str]]:
+def sample_pairs(text: Text, most: int, say: Callable[[str], None] = lambda line: None) -> tuple[list[str], list[str]]:
     """Both sides of the text, or of an evenly spaced sample of `most` pairs."""
     sides: tuple[list[str], list[str]] = ([], [])
     if text.size > most:

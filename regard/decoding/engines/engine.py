@@ -64,6 +64,26 @@ class Engine(Protocol):
         """Stream the tokens of one translation: greedy search or one sample."""
 
 
+SMALL_BATCH = 2048  # tokens with which a batch is still efficient
+
+
+def plan_batches(sentences: Sequence[Sentence], batch_tokens: int) -> list[list[int]]:
+    """Batches of indices, longest sentences first, so that too little memory shows early.
+
+    A batch has at most `batch_tokens`, padding included, and about an eighth of all unless that is too small to be
+    efficient: workers then share few sentences evenly too. It depends on nothing but the sentences.
+    """
+    lengths = [len(sentence.ids) for sentence in sentences]
+    most = min(batch_tokens, max(SMALL_BATCH, sum(lengths) // 8))
+    order = sorted(range(len(lengths)), key=lambda place: lengths[place], reverse=True)
+    batches = []
+    while order:
+        count = max(1, most // lengths[order[0]])
+        batches.append(order[:count])
+        order = order[count:]
+    return batches
+
+
 class OnceMade:
     """Lazily made weights of the engines, each made once under one lock."""
 

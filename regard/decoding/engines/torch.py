@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from functools import partial
 
 from torch import Tensor
 
@@ -10,13 +12,39 @@ from regard.config.settings import SearchSettings
 from regard.config.vocabulary import BOS, EOS, PAD, UNK
 from regard.data.text.batches import source_batch
 from regard.decoding.decoding import Request
-from regard.decoding.engines.engine import Extras, OnceMade, Sentence
+from regard.decoding.engines.engine import Extras, OnceMade, Sentence, plan_batches
+from regard.decoding.engines.processes import FEWEST_BATCHES, Batch, Found, Processes, may_fork
 from regard.decoding.hypothesis import Hypothesis, StreamedToken
 from regard.decoding.search import search, shortlist_columns
 from regard.decoding.stream import stream_tokens
 from regard.decoding.text_model import TextModel
 from regard.errors import ConfigError
 from regard.nn.linear import Int8Weights, Weights
+from regard.process import leave_parents_threads
+
+
+def _worker(model: TextModel) -> Callable[[Batch], Found]:
+    """The search of a worker process."""
+    leave_parents_threads()
+    model.lazy_model.after_fork()
+    engine = TorchEngine(replace(model, threads=1, workers=1), OnceMade())
+
+    def search_batch(batch: Batch) -> Found:
+        return [_compact(found) for found in engine._batch(*batch)]
+
+    return search_batch
+
+
+def _compact(hypotheses: Sequence[Hypothesis]) -> list[Hypothesis]:
+    """The hypotheses without views: a pickled view holds all the tensor behind it."""
+    return [
+        replace(
+            each,
+            attention=None if each.attention is None else {kind: own.clone() for kind, own in each.attention.items()},
+            alignment=None if each.alignment is None else each.alignment.clone(),
+        )
+        for each in hypotheses
+    ]
 
 
 class TorchEngine:
@@ -25,6 +53,8 @@ class TorchEngine:
     def __init__(self, model: TextModel, made: OnceMade) -> None:
         self._model = model
         self._made = made
+        can_share = model.workers > 1 and model.threads > 1 and model.device == "cpu" and may_fork()
+        self._processes = Processes(model.workers, partial(_worker, model)) if can_share else None
 
     def why_not(self, settings: SearchSettings) -> str | None:
         return None
@@ -40,11 +70,12 @@ class TorchEngine:
     def search(
         self, sentences: Sequence[Sentence], settings: SearchSettings, extras: Extras
     ) -> Iterator[tuple[int, list[Hypothesis]]]:
-        # longest first: fails early if memory is too small
-        order = sorted(range(len(sentences)), key=lambda place: len(sentences[place].ids), reverse=True)
-        while order:
-            count = max(1, settings.batch_tokens // len(sentences[order[0]].ids))
-            places, order = order[:count], order[count:]
+        batches = plan_batches(sentences, settings.batch_tokens)
+        if self._processes is not None and len(batches) >= FEWEST_BATCHES and self._processes.take():
+            self._model.lazy_model.get()  # before the fork: workers share it
+            yield from self._processes.search(batches, sentences, settings, extras)
+            return
+        for places in batches:
             yield from zip(places, self._batch([sentences[place] for place in places], settings, extras), strict=True)
 
     def streams(self, settings: SearchSettings) -> bool:
@@ -100,7 +131,7 @@ class TorchEngine:
 
     def _weights(self, settings: SearchSettings) -> Weights | None:
         """The int8 weights if `search.int8`; else None, and each search packs its weights."""
-        if not settings.int8:
+        if settings.int8 is not True:
             return None
         if self._model.device != "cpu":
             raise ConfigError(f"search.int8 = true: runs on the CPU, not on {self._model.device}: translate without.")
