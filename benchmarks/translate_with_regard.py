@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 import time
 from pathlib import Path
@@ -20,6 +21,8 @@ def main(model: str, source: str, beam: str, batch: str, sentences: str, output:
     """
     tune_process()
     translator = Translator.load(model)
+    if int(batch) != 1:
+        translator.use_workers(int(os.environ["OMP_NUM_THREADS"]))  # as `regard translate` does with many lines
     # the peers' bound: 100 tokens
     search: dict[str, Any] = {"beam": int(beam), "max_length_ratio": 1e-6, "max_length_extra": 100}
     for option in options:
