@@ -7,6 +7,7 @@ into FOLDER (default: a temporary one) unless they are there.
 from __future__ import annotations
 
 import contextlib
+import os
 import shutil
 import subprocess
 import sys
@@ -34,29 +35,57 @@ def main(folder: Path) -> None:
         command = ["regard", "train", "captioner", "--train", "toy:scenes", "--out", str(folder / CAPTIONER)]
         subprocess.run([sys.executable, "-m", *command], check=True)
     with serving(folder) as address, sync_playwright() as engine:
-        browser = engine.chromium.launch(executable_path=shutil.which("chromium"))
+        browser = engine.chromium.launch(executable_path=shutil.which("chromium"), chromium_sandbox=os.geteuid() != 0)
+        open_page(browser, address)
         side_by_side = link(SYLLABLES, "transformer", "local-p", "seq2seq", step=1)
-        take(browser, address + side_by_side, "page-side-by-side.png", height=1180)
+        take(browser, address + side_by_side, "page-side-by-side.png")
         window = link(SYLLABLES, "local-p", step=1)
         take(browser, address + window, "page-local.png", part=".columns")
         vector = link(SYLLABLES, "seq2seq", step=1)
         take(browser, address + vector, "page-vector.png", part=".fixed-part")
-        take(browser, address + link(FRENCH, "en-fr", step=6), "page-forbidden.png", height=1640, forbid="small")
-        take(browser, address + link(FRENCH, "en-fr", step=5), "page-player.png", part=".player")
-        take(browser, address + link(FRENCH, "en-fr", step=5, tree=1), "page-beam.png", part=".tree-part")
+        player = link(FRENCH, "en-fr", step=5, stage=4, panel="steps")
+        take(browser, address + player, "page-player.png", part=".inside")
+        take(browser, address + link(FRENCH, "en-fr", panel="beam"), "page-beam.png", part=".columns")
         phone = {"color_scheme": "dark", "locale": "ko-KR"}
         take(browser, address + link(KOREAN, "en-ko", step=0), "page-phone.png", width=390, height=1400, **phone)
         take_scene(browser, address)
         browser.close()
 
 
+def open_page(browser: Any, address: str) -> None:
+    """The first model after it has opened, and with the proposed ribbon pulled."""
+    page = browser.new_page(viewport={"width": 1440, "height": 900}, locale="en-US")
+    page.goto(f"{address}/#model={MODELS[0]}")
+    grip = page.locator(".knob.invited")
+    grip.wait_for()
+    page.wait_for_timeout(1000)
+    page.screenshot(path=IMAGES / "page-open.png")
+    other = page.locator(".invitation strong").last.inner_text()
+    word = page.locator(".source .word", has_text=other).first
+    page.mouse.move(*_middle(grip))
+    page.mouse.down()
+    page.mouse.move(*_middle(word), steps=10)
+    page.mouse.up()
+    page.locator(".change-bar").wait_for()
+    page.mouse.move(5, 5)
+    page.wait_for_timeout(800)
+    page.screenshot(path=IMAGES / "page-pull.png")
+    page.close()
+    print(IMAGES / "page-open.png", IMAGES / "page-pull.png")
+
+
+def _middle(place: Any) -> tuple[float, float]:
+    box = place.bounding_box()
+    return box["x"] + box["width"] / 2, box["y"] + box["height"] / 2
+
+
 def take_scene(browser: Any, address: str) -> None:
     """The picture of an image with its caption, a word of it in view."""
     scene = f"/#image={SCENE}&model={CAPTIONER}&look={CAPTIONER}&step=3"
-    take(browser, address + scene, "page-image.png", height=1150)
+    take(browser, address + scene, "page-image.png", height=1000)
 
 
-def link(text: str, *models: str, **state: int) -> str:
+def link(text: str, *models: str, **state: int | str) -> str:
     """The fragment that shows a sentence by these models, the first of them looked into."""
     pairs = [("text", text), *(("model", name) for name in models), ("look", models[0])]
     return "/#" + urlencode([*pairs, *state.items()])
@@ -67,10 +96,9 @@ def take(
     address: str,
     name: str,
     *,
-    width: int = 1280,
+    width: int = 1440,
     height: int = 900,
     part: str | None = None,
-    forbid: str | None = None,
     **settings: str,
 ) -> None:
     """One picture: of a part of the page, or of its upper `height` pixels."""
@@ -79,11 +107,8 @@ def take(
     page.goto(address)
     page.locator(".card:not([aria-busy=true])").first.wait_for()
     page.locator(".player").wait_for()
-    if part == ".tree-part":
+    if "panel=beam" in address:
         page.locator("svg.tree").wait_for()
-    if forbid is not None:
-        page.locator(f".word[title*='{forbid}']").click()
-        page.locator(".changes .chip").wait_for()
     page.wait_for_timeout(1500)  # until everything has faded in
     (page.locator(part) if part else page).screenshot(path=IMAGES / name)
     context.close()

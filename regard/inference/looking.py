@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from regard.config.settings import SearchSettings
@@ -18,7 +18,7 @@ from regard.inference.long_lines import source_ids
 from regard.inference.results import Results
 from regard.inference.scoring import force_pair
 from regard.look.record import Look
-from regard.look.trace import look_at
+from regard.look.trace import PARTS, Part, look_at
 from regard.nn.attention.intervention import Intervention
 
 
@@ -40,26 +40,34 @@ class Looker:
         intervention: Intervention | None,
         candidates: int,
         tree: bool,
+        parts: Collection[Part] | None,
     ) -> Look:
         """The record of the `reference`, or of the translation found by a search; `tree` adds the beam."""
         text = without_surrogates(text)
         if not text.strip():
             raise ConfigError("the sentence is empty: give some words.")
         self.engines.after_fork()
+        parts = PARTS if parts is None else parts
         if reference is None:
-            return self._at_translation(text, settings, prefix, intervention, candidates, tree)
+            return self._at_translation(text, settings, prefix, intervention, candidates, tree, parts)
         if prefix is not None or tree:
             raise ConfigError("a reference is given whole: look at it without a prefix and without the beam.")
-        return self._at_reference(Pair(text, without_surrogates(reference)), settings, intervention, candidates)
+        pair = Pair(text, without_surrogates(reference))
+        return self._at_reference(pair, settings, intervention, candidates, parts)
 
     def _at_reference(
-        self, pair: Pair, settings: SearchSettings, intervention: Intervention | None, candidates: int
+        self,
+        pair: Pair,
+        settings: SearchSettings,
+        intervention: Intervention | None,
+        candidates: int,
+        parts: Collection[Part],
     ) -> Look:
         if not pair.target.strip():
             raise ConfigError("the reference is empty: give the translation to look at, or leave it out.")
         forced = force_pair(self.model, pair, settings, Extras(intervention=intervention))
         given = self.results.given(pair.source, pair.target, forced, intervention)
-        return look_at(self.model, given, candidates=candidates, forced=True, intervention=intervention)
+        return look_at(self.model, given, candidates=candidates, forced=True, intervention=intervention, parts=parts)
 
     def _at_translation(
         self,
@@ -69,6 +77,7 @@ class Looker:
         intervention: Intervention | None,
         candidates: int,
         tree: bool,
+        parts: Collection[Part],
     ) -> Look:
         if tree and settings.sample:
             raise ConfigError("a sampled translation has no beam: look at it without the tree.")
@@ -85,4 +94,5 @@ class Looker:
             prefix=len(begun),
             intervention=intervention,
             tree=grown,
+            parts=parts,
         )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, overload
@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from regard.evaluation.test_set import TestText
     from regard.inference.scoring import PairScore
     from regard.look.record import Look
+    from regard.look.trace import Part
     from regard.models.contract import MakeModel, Model
     from regard.nn.attention.intervention import Intervention
 
@@ -111,7 +112,7 @@ class Translator:
         return joined
 
     def __repr__(self) -> str:
-        return translator_line(self._model, self.recipe, self._engines.likely(self.recipe.search), len(self.parts))
+        return translator_line(self._model, self.recipe, self._engines.described(self.recipe.search), len(self.parts))
 
     def __reduce__(self) -> tuple[Callable[..., Translator], tuple[Any, ...]]:
         """A pickle holds the model folder's path and the search settings, never weights."""
@@ -311,11 +312,13 @@ class Translator:
         beam: int | None = None,
         candidates: int = 5,
         tree: bool = False,
+        parts: Collection[Part] | None = None,
     ) -> Look:
         """The look record of translating a line, or of forced decoding of its `reference`.
 
         `prefix` is a target prefix, as text or as piece ids. `tree` also records the hypotheses that the beam search
-        kept and pruned.
+        kept and pruned. `parts` of a long sentence's record can be left out: the maps of all heads of a kind of
+        attention, and the arithmetic of the steps; by default it has all.
         """
         from regard.inference.looking import Looker
 
@@ -327,6 +330,7 @@ class Translator:
             intervention=intervention,
             candidates=candidates,
             tree=tree,
+            parts=parts,
         )
 
     # --- settings -------------------------------------------------------------------------------------------------

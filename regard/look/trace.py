@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_right
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
 import torch
 from torch import Tensor, nn
@@ -58,8 +58,12 @@ SCORE_NAMES: dict[type[nn.Module], str] = {
     Cosine: "cosine",
 }
 
+Part = Kind | Literal["steps"]
+"""A part of a record that may be left out: the maps of all heads of a kind, or the arithmetic of the steps."""
+PARTS: tuple[Part, ...] = ("cross", "encoder-self", "decoder-self", "steps")
 
-class Said(Protocol):
+
+class Decoded(Protocol):
     """A translation or a caption, as far as a record needs it."""
 
     @property
@@ -78,7 +82,7 @@ class Said(Protocol):
     def finished(self) -> bool: ...
 
 
-class Translated(Said, Protocol):
+class DecodedTranslation(Decoded, Protocol):
     """A translation with its source."""
 
     @property
@@ -125,13 +129,14 @@ def walk_along(
 
 def look_at(
     text_model: TextModel,
-    translation: Translated,
+    translation: DecodedTranslation,
     *,
     candidates: int = 5,
     forced: bool = False,
     prefix: int = 0,
     intervention: Intervention | None = None,
     tree: BeamTree | None = None,
+    parts: Collection[Part] = PARTS,
 ) -> Look:
     """The record of a translation, found by search or given."""
     source = torch.tensor([[token.id for token in translation.source_tokens]])
@@ -147,6 +152,7 @@ def look_at(
             translation.source, translation.source_tokens, text_model.source_tokenizer, text_model.seen_words
         ),
         candidates=candidates,
+        parts=parts,
     )
     beam = None if tree is None else _beam(tree, target, text_model.target_tokenizer)
     return look.model_copy(update={"forced": forced, "prefix": prefix, "intervention": intervention, "beam": beam})
@@ -154,15 +160,16 @@ def look_at(
 
 def record(
     walk: Walk,
-    said: Said,
+    decoded: Decoded,
     *,
     model: Model,
     tokenizer: Tokenizer,
     name: str,
     source: Side,
     candidates: int,
+    parts: Collection[Part] = PARTS,
 ) -> Look:
-    """The record of a walk along what was said."""
+    """The record of forced decoding, with these parts."""
     shown = _shown_dimensions(walk)
     steps = [
         LookStep(
@@ -170,9 +177,9 @@ def record(
             id=token.id,
             probability=rounded(float(scores[token.id].exp())),
             candidates=_candidates(scores, candidates, tokenizer),
-            attention=[_attended(trace, shown) for trace in step.trace if trace.kind == "cross"],
+            attention=[_attended(trace, shown) for trace in step.trace if trace.kind == "cross" and "steps" in parts],
         )
-        for token, step, scores in zip(said.tokens, walk.steps, walk.log_probabilities, strict=True)
+        for token, step, scores in zip(decoded.tokens, walk.steps, walk.log_probabilities, strict=True)
     ]
     traces = [trace for step in walk.steps for trace in step.trace if trace.kind == "cross"]
     has_attention = "cross" in walk.attention
@@ -180,13 +187,13 @@ def record(
     return Look(
         model=_about(name, model, walk.attention, traces),
         source=source,
-        target=target_side(said.text, said.tokens, tokenizer, [step.probability for step in steps]),
-        score=rounded(said.score),
-        log_probability=rounded(said.log_probability),
-        finished=said.finished,
+        target=target_side(decoded.text, decoded.tokens, tokenizer, [step.probability for step in steps]),
+        score=rounded(decoded.score),
+        log_probability=rounded(decoded.log_probability),
+        finished=decoded.finished,
         forced=False,
         alignment=rounded(model.alignment(walk.attention)[0].tolist()) if has_attention else None,
-        attention={kind: rounded(weights[0].tolist()) for kind, weights in walk.attention.items()},
+        attention={kind: rounded(weights[0].tolist()) for kind, weights in walk.attention.items() if kind in parts},
         steps=steps,
         shown_dimensions=shown,
         dimensions=Dimensions(

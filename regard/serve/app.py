@@ -13,6 +13,7 @@ from fastapi.responses import FileResponse, HTMLResponse, JSONResponse, Response
 from fastapi.staticfiles import StaticFiles
 from starlette.exceptions import HTTPException
 from starlette.middleware.cors import CORSMiddleware
+from starlette.middleware.gzip import GZipMiddleware
 
 from regard import __version__
 from regard.errors import LongLine
@@ -85,6 +86,7 @@ def build_app(
             allow_methods=["GET", "POST"],
             allow_headers=["Authorization", "Content-Type"],
         )
+    app.add_middleware(GZipMiddleware, minimum_size=2000, compresslevel=2)  # a record of a long sentence is megabytes
     app.add_middleware(Guard, settings=settings, metrics=metrics, gate=gate, images=bool(models.images))
     return app
 

@@ -10,6 +10,7 @@ from regard.errors import ConfigError
 from regard.inference.box import expanded, model_folder
 from regard.inference.load import load
 from regard.inference.translator import Translator
+from regard.serve.examples import validation_samples
 from regard.serve.image_models import ServedImageModel, served_images
 from regard.serve.languages import Languages, languages_of, parse_pair
 
@@ -21,6 +22,7 @@ class ServedModel:
     name: str
     translator: Translator
     languages: Languages
+    samples: tuple[str, ...] = ()  # sentences of its validation text
 
 
 class ServedModels:
@@ -108,4 +110,4 @@ def _load(
         return served_images(own_name, loaded)
     loaded.change_search(overrides)  # opens the engine: the first request does not wait for it
     languages = given or parse_pair(name) or languages_of(loaded.recipe, own_name)
-    return ServedModel(own_name, loaded, languages)
+    return ServedModel(own_name, loaded, languages, validation_samples(path))

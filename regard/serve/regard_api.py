@@ -7,15 +7,18 @@ import json
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
 from typing import Annotated, Any, Literal
 
-from fastapi import APIRouter, Request
+from fastapi import APIRouter, Query, Request
 from fastapi.responses import Response, StreamingResponse
 from pydantic import BaseModel, ConfigDict, Field
 
 from regard.config.models import MODEL_SETTINGS
 from regard.errors import RegardError
 from regard.inference.streaming import StreamedPiece
+from regard.look.views.diagram import build_diagram
+from regard.look.views.diagram_svg import draw_diagram
 from regard.nn.attention.intervention import Edit, Intervention
 from regard.serve.errors import ApiError
+from regard.serve.examples import examples_of
 from regard.serve.image_models import ServedImageModel
 from regard.serve.languages import UNKNOWN
 from regard.serve.libre import errors
@@ -73,6 +76,12 @@ class LookRequest(Asked):
     beam: int | None = Field(None, ge=1, description="beam size; by default the model's own setting")
     candidates: int = Field(5, ge=0, le=50, description="most probable pieces reported at each step")
     tree: bool = Field(False, description="include the whole beam search tree, with pruned branches")
+    parts: list[Literal["cross", "encoder-self", "decoder-self", "steps"]] | None = Field(
+        None,
+        max_length=4,
+        description="parts of the record to include: maps of all heads of a kind, and the arithmetic of the steps; "
+        "by default all",
+    )
 
 
 class StreamRequest(Asked):
@@ -80,6 +89,13 @@ class StreamRequest(Asked):
 
     model: str = Field(description="name of a model, from /api/models")
     text: str = Field(description="the text")
+
+
+class Example(BaseModel):
+    """A sentence to begin with."""
+
+    kind: Literal["reordering", "agreement", "negation", "question", "long", "unseen", "sample"]
+    text: str
 
 
 class ModelInfo(BaseModel):
@@ -97,6 +113,7 @@ class ModelInfo(BaseModel):
     bleu: float | None = None
     accuracy: float | None = None
     attention: dict[str, dict[str, int]]
+    examples: list[Example] = Field([], description="sentences to begin with")
     sample: Literal["scenes", "two-ears"] | None = Field(None, description="kind of sample image (/api/sample-image)")
     can_look: bool = True
 
@@ -153,10 +170,30 @@ def own_routes(service: Service) -> APIRouter:
         model = find(service, asked.model)
         texts = [asked.text] if asked.reference is None else [asked.text, asked.reference]
         for text in texts:
-            service.check_size([text], service.settings.max_look_characters)
+            check_length(service, text)
         check_look(service, model, asked)
         record = await service.wait(request, service.queue.call(_looker(model, asked)))
         return Response(record, media_type="application/json")
+
+    @router.get(
+        "/diagram",
+        response_class=Response,
+        responses={200: {"content": {"image/svg+xml": {}}}, **errors(403, 404, 422, 429)},
+    )
+    async def diagram(
+        request: Request,
+        model: Annotated[str, Query(description="name of a model, from /api/models")],
+        source: Annotated[str, Query(max_length=400, description="source sentence, up to 8 words")],
+        target: Annotated[str, Query(max_length=400, description="its translation, up to 8 words")],
+    ) -> Response:
+        """The architecture of a model, unrolled over a short sentence, as SVG."""
+        service.admit(request)
+        found = find(service, model)
+        try:
+            graph = build_diagram(found.translator.recipe.model, source, target)
+        except RegardError as error:
+            raise ApiError(422, str(error)) from None
+        return Response(draw_diagram(graph, model, styled=False), media_type="image/svg+xml")
 
     @router.post(
         "/translate/stream",
@@ -194,8 +231,9 @@ def describe(model: ServedModel) -> ModelInfo:
         source_language=model.languages.source,
         target_language=model.languages.target,
         parameters=sum(parameter.numel() for parameter in translator.model.parameters()),
-        bleu=_measured(translator.metrics, "bleu", 2),
+        bleu=_measured(translator.metrics, "bleu"),
         attention=_attention(model),
+        examples=[Example.model_validate(each) for each in examples_of(model.languages.source, model.samples)],
     )
 
 
@@ -212,17 +250,17 @@ def describe_image_model(model: ServedImageModel) -> ModelInfo:
         source_language=UNKNOWN,
         target_language=UNKNOWN,
         parameters=model.parameters,
-        bleu=_measured(metrics, "bleu", 2),
-        accuracy=_measured(metrics, "accuracy", 4),
+        bleu=_measured(metrics, "bleu"),
+        accuracy=_measured(metrics, "accuracy"),
         attention=model.attention(),
         sample=model.sample,
     )
 
 
-def _measured(metrics: Mapping[str, Any], name: str, digits: int) -> float | None:
-    """A validation metric."""
+def _measured(metrics: Mapping[str, Any], name: str) -> float | None:
+    """A validation metric, unrounded: rounding twice could show another digit than the terminal."""
     value = (metrics.get("valid") or {}).get(name)
-    return None if value is None else round(float(value), digits)
+    return None if value is None else float(value)
 
 
 def _attention(model: ServedModel) -> dict[str, dict[str, int]]:
@@ -240,6 +278,14 @@ def find(service: Service, name: str) -> ServedModel:
     if model is None:
         raise ApiError(404, "no model has that name: GET /api/models lists them")
     return model
+
+
+def check_length(service: Service, text: str) -> None:
+    """Refuse a sentence that is too long to look at."""
+    most = service.settings.max_look_characters
+    if len(text) > most:
+        raise ApiError(413, f"the sentence has {len(text):,} characters: the limit is {most:,}; shorten it")
+    service.check_size([text], most)
 
 
 def check_look(service: Service, model: ServedModel, asked: LookRequest) -> None:
@@ -264,6 +310,7 @@ def _looker(model: ServedModel, asked: LookRequest) -> Callable[[], bytes]:
                 beam=asked.beam,
                 candidates=asked.candidates,
                 tree=asked.tree,
+                parts=asked.parts,
             ).to_dict()
         except RegardError as error:
             raise ApiError(422, str(error)) from None

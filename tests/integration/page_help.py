@@ -33,7 +33,7 @@ MODELS: dict[str, tuple[dict[str, Any], dict[str, Any], int]] = {
     "bahdanau": (
         {"kind": "bahdanau", "embedding_size": 16, "encoder_size": 16, "attention_size": 16, "maxout_size": 16},
         {"tokenizer": "bpe", "vocabulary_size": 300},
-        100,
+        200,
     ),
     MARKUP: ({"kind": "seq2seq", "embedding_size": 16, "layers": 1}, {"tokenizer": "word"}, 12),
     "local": ({"kind": "luong", "embedding_size": 16, "layers": 1, "window": "local-p"}, {"tokenizer": "word"}, 12),
@@ -73,10 +73,12 @@ def train_small(folder: Path) -> dict[str, regard.Translator]:
 
 
 @contextlib.contextmanager
-def serving(translators: dict[str, regard.Translator], images: Iterable[ServedImageModel] = ()) -> Iterator[str]:
-    """The address of a server that runs in a thread of its own."""
-    languages = Languages("en", "fr")
-    translating = [ServedModel(name, translator, languages) for name, translator in translators.items()]
+def serving(
+    translators: dict[str, regard.Translator], images: Iterable[ServedImageModel] = (), samples: tuple[str, ...] = ()
+) -> Iterator[str]:
+    """The address of a server that runs in a thread of its own; with `samples`, the page opens with one of them."""
+    languages = Languages("und", "und") if samples else Languages("en", "fr")
+    translating = [ServedModel(name, translator, languages, samples) for name, translator in translators.items()]
     models = ServedModels(translating, images)
     config = uvicorn.Config(build_app(models), port=0, log_level="warning", ws="none")
     server = uvicorn.Server(config)
@@ -90,6 +92,12 @@ def serving(translators: dict[str, regard.Translator], images: Iterable[ServedIm
     finally:
         server.should_exit = True
         thread.join()
+
+
+def share(page: Any, name: str) -> None:
+    """Choose an item of the Share menu."""
+    page.locator(".menu summary").click()
+    page.get_by_role("button", name=name, exact=True).click()
 
 
 @contextlib.contextmanager

@@ -1,7 +1,6 @@
 """The live page in a real browser, before a real server: the six things that a person can do on it."""
 
 import json
-import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -9,7 +8,7 @@ from urllib.parse import quote
 from xml.etree import ElementTree
 
 import pytest
-from page_help import MARKUP, SENTENCE, serving
+from page_help import MARKUP, SENTENCE, serving, share
 from playwright.sync_api import expect
 
 import regard
@@ -32,7 +31,8 @@ def visit(browser: Any, address: str) -> Iterator[Open]:
     contexts = []
 
     def open_page(fragment: str = "", query: str = "", **settings: Any) -> Any:
-        context = browser.new_context(**{"viewport": {"width": 1280, "height": 900}, **settings})
+        default = {"viewport": {"width": 1280, "height": 900}, "reduced_motion": "reduce", "locale": "en-US"}
+        context = browser.new_context(**{**default, **settings})
         context.set_default_timeout(20_000)
         contexts.append(context)
         page = context.new_page()
@@ -56,7 +56,7 @@ def looking(model: str, text: str = SENTENCE, **more: Any) -> str:
 def record_of(page: Any) -> dict[str, Any]:
     """The record that is on screen, as the page hands it out."""
     with page.expect_download() as kept:
-        page.get_by_role("button", name="Download JSON").click()
+        share(page, "Download JSON")
     found: dict[str, Any] = json.loads(Path(kept.value.path()).read_text("utf-8"))
     return found
 
@@ -84,11 +84,15 @@ def now(page: Any) -> str:
 
 def test_translations_stand_side_by_side_and_names_stay_text(visit: Open, translators: dict[str, Any]) -> None:
     page = visit()
+    page.locator(".card.here .translation").wait_for()
     for box in page.locator(".model input").all():
         box.set_checked(True, force=True)
-    page.get_by_label("Sentence").fill(SENTENCE)
-    page.get_by_label("Sentence").press("Enter")
+    page.get_by_label("Sentence", exact=True).fill(SENTENCE)
+    page.get_by_label("Sentence", exact=True).press("Enter")
     expect(page.locator(".card .translation")).to_have_count(4)
+    expect(page.locator('.card[data-model="bahdanau"] .translation')).to_have_text(
+        translators["bahdanau"].translate(SENTENCE).text
+    )
     for name, translator in translators.items():
         shown = page.locator(f'.card[data-model="{name}"] .translation').inner_text()
         assert shown == (translator.translate(SENTENCE).text or "∅")
@@ -138,6 +142,38 @@ def test_heads_and_kinds_are_chosen_by_their_maps(visit: Open, translators: dict
     assert page.locator("button.thumb[aria-pressed=true]").get_attribute("aria-label") == "Layer 1, head 4"
 
 
+def test_a_head_is_measured_and_switched_off(visit: Open, translators: dict[str, Any]) -> None:
+    page = visit(looking("heads", layer=1, head=2))
+    look = translators["heads"].look(SENTENCE)
+    page.locator(".head-facts").wait_for()
+    weights = look.attention["cross"][1][2]
+    same = sum(row[t] if t < len(row) else 0 for t, row in enumerate(weights)) / len(weights)
+    assert page.locator(".head-facts dd").first.inner_text() == f"{same:.2f}"
+    page.get_by_role("button", name="Switch this head off").click()
+    page.locator(".changes .chip", has_text="Layer 2, head 3 off").wait_for()
+    record = record_of(page)
+    expected = translators["heads"].look(
+        SENTENCE, intervention=Intervention((), (Edit(layer=1, head=2, multiply=0.0),))
+    )
+    assert record["target"]["text"] == expected.target.text
+    assert all(weight == 0 for row in record["attention"]["cross"][1][2] for weight in row)
+    assert page.locator(".head-facts button").count() == 0
+
+
+def test_the_architecture_stands_over_the_words_and_is_lit(visit: Open, translators: dict[str, Any]) -> None:
+    page = visit(looking("bahdanau", panel="map"))
+    page.locator(".diagram svg").wait_for()
+    words = page.locator('.diagram [data-kind="word"]').all_text_contents()
+    assert set(SENTENCE.split()) <= set(words)
+    page.locator(".word.target").nth(1).click()
+    lit = page.locator('.diagram.lit .node.on[data-part="decoder"]')
+    assert set(lit.evaluate_all("(all) => all.map((each) => each.dataset.place)")) == {"2"}
+    page.locator('.diagram [data-kind="attend"][data-place="3"] text').first.click()
+    assert "Attention scores" in page.locator(".stages [aria-current=step]").inner_text()
+    third = next(at for at, piece in enumerate(translators["bahdanau"].look(SENTENCE).target.pieces) if piece.unit == 2)
+    assert f"{third + 1} / " in page.locator(".at-word").inner_text()
+
+
 @pytest.mark.parametrize("unit", ["words", "pieces"])
 def test_entropy_and_coverage_are_those_of_the_record(visit: Open, translators: dict[str, Any], unit: str) -> None:
     page = visit(looking("bahdanau", unit=unit))
@@ -153,46 +189,76 @@ def test_entropy_and_coverage_are_those_of_the_record(visit: Open, translators: 
 def test_local_attention_shows_its_window_centre_and_gaussian(visit: Open, translators: dict[str, Any]) -> None:
     page = visit(looking("local", unit="pieces", specials=1))
     look = translators["local"].look(SENTENCE)
-    page.locator(".word.target").first.hover()
+    page.locator(".word.target").first.click()
     trace = look.steps[0].attention[0]
     assert page.locator(".matrix .window").count() == len(look.target.pieces)
     assert f"{trace.centre:.2f}" in page.locator(".matrix .centre title").first.text_content()
     first, last = trace.window
-    assert len(page.locator(".bell.in-row").get_attribute("points").split()) == last - first + 1
     assert page.locator(".word.in-window").count() == last - first + 1
+    points = [
+        list(map(float, each.split(","))) for each in page.locator(".bell.in-row").get_attribute("points").split()
+    ]
+    assert len(points) > 2 * (last - first + 1)  # a curve, not a line from cell to cell
+    peak = min(points, key=lambda point: point[1])[0]
+    centre = float(page.locator(".matrix .centre").first.get_attribute("x1"))
+    width = float(page.locator(".cell .cell-base").first.get_attribute("width"))
+    assert abs(peak - centre) < width / 2 or not first <= trace.centre - 1 <= last
+    page.get_by_role("button", name="Step by step").click()
     assert page.locator(".attention-table th", has_text="Gaussian").is_visible()
 
 
 def test_the_player_walks_through_the_numbers(visit: Open, translators: dict[str, Any]) -> None:
-    page = visit(looking("bahdanau", step=0, stage=0))
+    page = visit(looking("bahdanau", step=0, panel="steps"))
     look = translators["bahdanau"].look(SENTENCE)
     trace = look.steps[0].attention[0]
-    table = page.locator(".attention-table tbody tr")
-    expect(table).to_have_count(len(look.source.pieces))
+    expect(page.locator(".attention-table thead th")).to_have_count(len(look.source.pieces) + 1)
 
-    def column(number: int) -> list[float]:
-        texts = table.locator(f"td:nth-of-type({number}) .number").all_inner_texts()
+    def numbers(row: str) -> list[float]:
+        texts = page.locator(f".attention-table tr.{row} .measured .number").all_inner_texts()
         return [float(text.replace("−", "-")) for text in texts]
 
-    assert column(1) == pytest.approx(trace.scores, abs=0.0051)
-    assert column(2) == pytest.approx(trace.weights, abs=0.00051)
-    context = page.locator(".context-cells .in-cell").all_text_contents()
+    assert "Attention scores" in page.locator(".stages [aria-current=step]").inner_text()  # it opens on the first
+    assert numbers("scores") == pytest.approx(trace.scores, abs=0.0051)
+    assert numbers("weights") == pytest.approx(trace.weights, abs=0.00051)
+    context = page.locator(".context-cells").get_attribute("aria-label").split(", ")
     assert [float(text.replace("−", "-")) for text in context] == pytest.approx(trace.context, abs=0.0051)
-    assert page.locator("tfoot [data-from='3'].later").count() == 1
+    assert page.locator(".weighted .sum.later").count() == 1
     next_step = page.get_by_role("button", name="Next step")
     for stage in ("Softmax", "Weighted values", "Context", "Next word"):
         next_step.click()
         assert stage in page.locator(".stages [aria-current=step]").inner_text()
     assert page.locator(".step-body .later").count() == 0
     page.keyboard.press("ArrowRight")
-    assert "Step 2" in page.locator(".at-word").inner_text()
+    assert "2 / " in page.locator(".at-word").inner_text()
     page.keyboard.press("Shift+ArrowRight")
-    assert "Step 3" in page.locator(".at-word").inner_text()
+    assert "3 / " in page.locator(".at-word").inner_text()
     page.get_by_label("Speed").select_option("4")
     page.get_by_role("button", name="Play").click()
-    expect(page.locator(".at-word")).to_contain_text("Step 4")
-    page.keyboard.press(" ")
+    expect(page.locator(".at-word")).to_contain_text("4 / ")
+    page.get_by_role("button", name="Pause").click()
     assert page.get_by_role("button", name="Play").is_visible()
+
+
+def test_the_player_plays_what_is_selected(visit: Open, translators: dict[str, Any]) -> None:
+    page = visit(looking("heads", panel="steps"))
+    look = translators["heads"].look(SENTENCE)
+    heads = set()
+    for _ in look.steps[:-1]:
+        heads.add(page.locator(".query .hint").last.inner_text())
+        page.locator("body").press("Shift+ArrowRight")
+    assert len(heads) == 1  # one head for the whole sentence, whichever is closest to the alignment
+    page.get_by_role("button", name="Matrix").click()
+    page.get_by_role("button", name="Layer 2, head 3").click()
+    page.get_by_role("button", name="Step by step").click()
+    assert page.locator(".query .hint").last.inner_text() == "Layer 2, head 3"
+    page.get_by_role("button", name="Encoder self-attention").click()
+    assert page.locator(".attention-table").count() == 0
+    assert "cross-attention only" in page.locator(".telling").inner_text()
+    page.get_by_label("Speed").select_option("4")
+    page.locator("h1").click()
+    page.keyboard.press(" ")  # Space plays everywhere: the rows of the selected map, in view
+    expect(page.locator(".at-word")).to_contain_text(f"{len(look.source.words)} / {len(look.source.words)}")
+    assert page.locator(".word.target").all_inner_texts() == look.source.words
 
 
 def test_a_weight_is_changed_undone_and_reset(visit: Open, translators: dict[str, Any]) -> None:
@@ -219,10 +285,16 @@ def test_a_weight_is_changed_undone_and_reset(visit: Open, translators: dict[str
     cell(page, 0, 0).focus()
     page.keyboard.press("+")
     expect(page.locator(".changes .chip")).to_have_count(2)
+    assert page.locator(".change-bar strong").inner_text() == "2 changes"
     page.get_by_role("button", name="Undo").click()
     assert page.locator(".changes .chip").count() == 1
+    page.get_by_role("button", name="Hold to see the original").hover()
+    page.mouse.down()
+    assert now(page) == before.target.text
+    page.mouse.up()
+    assert now(page) == after.target.text
     page.get_by_role("button", name="Reset").click()
-    assert page.locator(".changes").is_hidden()
+    assert page.locator(".changes, .change-bar").locator("visible=true").count() == 0
     assert now(page) == before.target.text
 
 
@@ -270,12 +342,20 @@ def test_another_candidate_is_said_instead(visit: Open, translators: dict[str, A
 
 def test_the_beam_is_a_tree(visit: Open, translators: dict[str, Any]) -> None:
     page = visit(looking("bahdanau", beam=3))
-    page.locator("summary").click()
+    page.get_by_role("button", name="Beam search").click()
     page.locator("svg.tree").wait_for()
     nodes = translators["bahdanau"].look(SENTENCE, tree=True, beam=3).beam.nodes
     for state in ("best", "kept", "pruned", "finished"):
         assert page.locator(f".leaf.{state}").count() == sum(node.state == state for node in nodes)
     assert page.locator(".branch").count() == sum(node.parent is not None for node in nodes)
+    pruned = next(node for node in nodes if node.state == "pruned" and node.parent is not None)
+    path, node = [], pruned
+    while node is not None:
+        path.insert(0, node.token)
+        node = next((each for each in nodes if each.id == node.parent), None)
+    page.locator(".leaf").nth(nodes.index(pruned)).click()  # decoding continues from a pruned hypothesis
+    page.locator(".changes .chip").wait_for()
+    assert [each["id"] for each in record_of(page)["steps"][: len(path)]] == path
 
 
 def test_a_link_brings_back_what_was_on_screen(visit: Open) -> None:
@@ -283,7 +363,7 @@ def test_a_link_brings_back_what_was_on_screen(visit: Open) -> None:
     cell(page, 1, 1).click()
     page.get_by_role("button", name="Move all here").click()
     page.locator(".changes .chip").first.wait_for()
-    page.get_by_role("button", name="Copy link").click()
+    share(page, "Copy link")
     expect(page.locator(".notice")).to_have_text("The link is copied.")
     link = page.evaluate("navigator.clipboard.readText()")
     again = visit(link.partition("#")[2])
@@ -296,11 +376,11 @@ def test_a_link_brings_back_what_was_on_screen(visit: Open) -> None:
 def test_pictures_are_kept(visit: Open) -> None:
     page = visit(looking("bahdanau"))
     with page.expect_download() as kept:
-        page.get_by_role("button", name="Download PNG").first.click()
+        share(page, "Download PNG")
     assert Path(kept.value.path()).read_bytes().startswith(b"\x89PNG")
     assert kept.value.suggested_filename == "bahdanau-attention.png"
     with page.expect_download() as kept:
-        page.get_by_role("button", name="Download SVG").first.click()
+        share(page, "Download SVG")
     drawing = ElementTree.parse(kept.value.path())
     words = {element.text for element in drawing.iter("{http://www.w3.org/2000/svg}text")}
     assert set(SENTENCE.split()) <= words
@@ -334,5 +414,6 @@ def test_a_refusal_is_told_on_the_card(browser: Any, address: str) -> None:
     page = browser.new_page()
     page.goto(f"{address}/#{looking('bahdanau', text='one ' * 300)}")
     page.locator(".card .trouble").wait_for()
-    assert re.search("400|character", page.locator(".card .trouble").inner_text())
+    said = page.locator(".card .trouble").inner_text()
+    assert said == "the sentence has 1,200 characters: the limit is 400; shorten it"
     page.close()

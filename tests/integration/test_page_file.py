@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from page_help import MARKUP, SENTENCE
+from page_help import MARKUP, SENTENCE, share
 from PIL import Image
 
 from regard.errors import DataError
@@ -34,17 +34,18 @@ def test_one_file_shows_everything_without_a_network(browser: Any, translators: 
     look = translators["bahdanau"].look(SENTENCE, tree=True)
     path = tmp_path / "look.html"
     path.write_text(render_html(look), "utf-8")
-    page, seen = opened(browser, path, "#step=0&stage=4&tree=1")
+    page, seen = opened(browser, path, "#step=0&panel=beam")
     assert page.locator(".word.target").all_inner_texts() == look.target.words
     assert page.locator(".panel .candidate").count() == len(look.steps[0].candidates)
     assert page.locator(".leaf").count() == len(look.beam.nodes)
     page.get_by_role("button", name="Next step").click()
-    assert "Step 2" in page.locator(".at-word").inner_text()
+    assert "2 / " in page.locator(".at-word").inner_text()
+    page.get_by_role("button", name="Matrix").click()
     with page.expect_download() as kept:
-        page.get_by_role("button", name="Download JSON").click()
+        share(page, "Download JSON")
     assert Look.from_dict(json.loads(Path(kept.value.path()).read_text("utf-8"))) == look
     with page.expect_download() as kept:
-        page.get_by_role("button", name="Download PNG").first.click()
+        share(page, "Download PNG")
     assert Path(kept.value.path()).read_bytes().startswith(b"\x89PNG")
     assert page.locator("textarea, .chip").count() == 0  # nothing that would need a server
     assert [each for each in seen if not each.startswith("blob:")] == []
@@ -62,7 +63,7 @@ def test_several_looks_stand_side_by_side_and_markup_stays_text(
     page.locator(".card").nth(1).get_by_role("button").click()
     assert page.locator(".the-vector").is_visible()
     page.locator(".card").nth(2).get_by_role("button").click()
-    assert page.locator(".thumb").count() == 1 + 2 * (4 + 1)
+    assert page.locator(".thumb").count() == 1 + 2 * 4
     assert page.title() == SCRIPT
     assert page.locator("#page script, #page b").count() == 0
     assert seen == []
@@ -82,7 +83,30 @@ def test_training_is_shown_as_it_went_on(browser: Any, translators: dict[str, An
         "(all) => all.map((each) => +each.getAttribute('fill-opacity'))"
     )
     assert drawn == pytest.approx([flat[0][0]] * len(drawn), abs=1e-3)
+    page.get_by_label("During training").fill("1")
+    page.get_by_role("button", name="Play the training").click()
+    page.get_by_text("After 500 updates").wait_for()
+    page.get_by_text("The trained model").wait_for()
     assert seen == []
+
+
+def test_a_watched_sentence_alone_has_ribbons_matrix_and_pictures(
+    browser: Any, translators: dict[str, Any], tmp_path: Path
+) -> None:
+    look = translators["bahdanau"].look(SENTENCE)
+    moment = {"update": 500, "target": look.target.model_dump(), "alignment": look.alignment}
+    slim = Look.from_dict({**look.to_dict(), "attention": {}, "steps": [], "over_time": [moment]})
+    path = tmp_path / "time.html"
+    path.write_text(render_html(slim), "utf-8")
+    page, seen = opened(browser, path)
+    assert page.locator(".word.target").all_inner_texts() == look.target.words
+    assert page.locator("svg.matrix").is_visible()
+    assert page.locator(".fixed-part").is_hidden()
+    assert page.get_by_role("button", name="Play", exact=True).is_visible()
+    with page.expect_download() as kept:
+        share(page, "Download PNG")
+    assert Path(kept.value.path()).read_bytes().startswith(b"\x89PNG")
+    assert [each for each in seen if not each.startswith("blob:")] == []
 
 
 def test_an_image_is_veiled_where_a_word_did_not_look(
@@ -103,7 +127,7 @@ def test_an_image_is_veiled_where_a_word_did_not_look(
     veils = page.locator(".veil").evaluate_all("(all) => all.map((each) => +getComputedStyle(each).fillOpacity)")
     most = max(look.alignment[0])
     assert veils == pytest.approx([0.72 * (1 - weight / most) for weight in look.alignment[0]], abs=1e-3)
-    assert page.locator(".attention-table tbody tr").count() == positions
+    assert page.locator(".attention-table thead th").count() == positions + 1
     assert page.locator(".veil[role=button]").count() == 0  # to forbid a cell needs the model
     assert page.locator(".ribbons, svg.matrix").locator("visible=true").count() == 0
     assert [each for each in seen if not each.startswith("data:")] == []
@@ -137,5 +161,7 @@ def test_modules_never_write_markup_and_both_languages_say_everything() -> None:
     assert [
         key
         for key in unused
-        if not re.match("stage_|tell_|theme_|encoder-self|decoder-self|kept|pruned|finished|best", key)
+        if not re.match(
+            "stage_|tell_|theme_|example_|panel_|cross-short|encoder-self|decoder-self|kept|pruned|finished|best", key
+        )
     ] == []

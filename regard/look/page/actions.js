@@ -1,19 +1,18 @@
 /** User actions: translate, look at an image, open a model, change attention, choose a candidate, undo. */
 
-import { Refusal, askImage, askLook } from "./api.js";
+import { announce, letGo, idsBefore, withEdits } from "./hand.js";
 import { say } from "./language.js";
-import { UNCHANGED, changeOf, focused, isShown, shown } from "./store.js";
+import { abort, reason, request } from "./request.js";
+import { NOWHERE, UNCHANGED, changeOf, focused, isShown, shown } from "./store.js";
 
 /**
  * @typedef {import("./store.js").Store} Store
  * @typedef {import("./store.js").Change} Change
  * @typedef {import("./record.js").Edit} Edit
  * @typedef {import("./record.js").Unit} Unit
- * @typedef {{focus?: string | null, change?: Change | null, keep?: boolean}} Options `keep` what a link has put in view
+ * @typedef {{focus?: string | null, change?: Change | null, keep?: boolean, reveal?: number | null}} Options
+ *   `keep` what a link has put in view; `reveal`: see the state
  */
-
-/** Pending requests by model; a new one aborts the old one. */
-const underWay = new Map();
 
 /**
  * Translate with every chosen model at once.
@@ -41,17 +40,19 @@ export async function see(store, picture, options) {
  * @param {{mode: import("./store.js").Mode, text?: string, picture?: import("./store.js").Upload}} source
  * @param {Options} [options]
  */
-async function askAll(store, source, { focus = null, change = null, keep = false } = {}) {
+async function askAll(store, source, { focus = null, change = null, keep = false, reveal = null } = {}) {
   const asking = { ...store.state, ...source };
   const chosen = asking.chosen.filter((name) => isShown(asking, name));
   const entries = Object.fromEntries(Object.entries(asking.entries).filter(([name]) => !isShown(asking, name)));
   for (const name of chosen) entries[name] = { status: "loading", history: [] };
-  const nowhere = keep ? {} : { step: null, position: null, pinned: false, playing: false, notice: "" };
+  const nowhere = keep ? {} : { ...NOWHERE, notice: "", reveal, invitation: null };
   const wanted = focus ?? asking.focus;
-  store.set({ ...source, entries, focus: wanted !== null && chosen.includes(wanted) ? wanted : null, ...nowhere });
-  await Promise.all(chosen.map((name) => lookAt(store, name)));
+  const opened = wanted !== null && chosen.includes(wanted) ? wanted : (chosen[0] ?? null);
+  store.set({ ...source, entries, focus: opened, ...nowhere });
+  const answers = chosen.map((name) => lookAt(store, name));
+  if (reveal !== null && opened !== null) return void (await answers[chosen.indexOf(opened)]); // the show begins
+  await Promise.all(answers);
   if (change && store.state.focus !== null) await apply(store, change);
-  if (store.state.treeOpen) await growTree(store);
 }
 
 /**
@@ -65,9 +66,13 @@ async function lookAt(store, name) {
     const found = await request(store, name, UNCHANGED);
     if (found === null || outdated()) return;
     store.setEntry(name, { status: "ready", history: [], ...("label" in found ? { seen: found } : { original: found }) });
-    if (store.state.focus === null) lookInto(store, name);
+    const { focus, entries } = store.state;
+    if (focus === null || entries[focus]?.status === "error") lookInto(store, name);
   } catch (error) {
-    if (!outdated()) store.setEntry(name, { status: "error", error: reason(error) });
+    if (outdated()) return;
+    store.setEntry(name, { status: "error", error: reason(error) });
+    const ready = Object.keys(store.state.entries).find((other) => store.state.entries[other].status === "ready");
+    if (store.state.focus === name && ready) lookInto(store, ready);
   }
 }
 
@@ -79,34 +84,7 @@ async function lookAt(store, name) {
 export function lookInto(store, name) {
   if (store.state.focus === name) return;
   const map = { kind: "cross", layer: null, head: null, moment: null };
-  store.set({ focus: name, ...map, position: null, pinned: false, playing: false });
-  if (store.state.treeOpen) growTree(store);
-}
-
-/**
- * Request a look from a model; null if a newer request replaced it.
- * @param {Store} store
- * @param {string} name
- * @param {Change} change
- * @param {{tree?: boolean, beam?: number}} [options]
- */
-async function request(store, name, change, options = {}) {
-  const task = options.tree ? `tree ${name}` : name;
-  underWay.get(task)?.abort();
-  const controller = new AbortController();
-  underWay.set(task, controller);
-  try {
-    const { models, picture, text } = store.state;
-    const { signal } = controller;
-    const seeing = models.find((model) => model.name === name)?.source === "image";
-    if (seeing && picture) return await askImage(name, picture.blob, change, signal);
-    return await askLook(name, text, change, { ...options, signal });
-  } catch (error) {
-    if (controller.signal.aborted) return null;
-    throw error;
-  } finally {
-    if (underWay.get(task) === controller) underWay.delete(task);
-  }
+  store.set({ focus: name, ...map, ...NOWHERE, step: store.state.step, invitation: null });
 }
 
 /**
@@ -121,9 +99,8 @@ export async function apply(store, change) {
     const look = await request(store, name, change);
     if (look === null || "label" in look) return;
     const entry = store.state.entries[name];
-    store.setEntry(name, { busy: false, history: [...entry.history, { change, look }], tree: null });
-    store.set({ notice: say("changed_to", { text: look.target.text }) });
-    if (store.state.treeOpen) growTree(store);
+    store.setEntry(name, { busy: false, history: [...entry.history, { change, look }], preview: null, tree: null });
+    announce(store, look);
   } catch (error) {
     store.setEntry(name, { busy: false });
     store.set({ notice: reason(error) });
@@ -136,16 +113,8 @@ export async function apply(store, change) {
  * @param {Edit[]} edits
  */
 export function edit(store, edits) {
-  const look = shown(store.state);
-  if (!look || edits.length === 0) return;
-  const before = changeOf(store.state);
-  const same = (/** @type {Edit} */ one, /** @type {Edit} */ other) =>
-    one.kind === other.kind && one.layer === other.layer && one.head === other.head && one.step === other.step &&
-    (one.position === other.position || other.position === null);
-  const kept = before.edits.filter((old) => !edits.some((fresh) => same(old, fresh)));
-  const everywhere = edits.some((each) => each.kind === "encoder-self");
-  const first = everywhere ? 0 : Math.min(...edits.map((each) => each.step ?? 0));
-  apply(store, { ...before, prefix: idsBefore(look, first), edits: [...kept, ...edits] });
+  const change = withEdits(store, edits);
+  if (change) apply(store, change);
 }
 
 /**
@@ -171,6 +140,15 @@ export function choose(store, step, id) {
   if (!look) return;
   store.set({ step });
   apply(store, { ...changeOf(store.state), prefix: [...idsBefore(look, step), id] });
+}
+
+/**
+ * Force the first pieces of the translation, and decode from them.
+ * @param {Store} store
+ * @param {number[]} prefix
+ */
+export function continueFrom(store, prefix) {
+  apply(store, { ...changeOf(store.state), prefix });
 }
 
 /**
@@ -217,41 +195,8 @@ export function reset(store) {
  */
 function goBack(store, history) {
   const name = /** @type {string} */ (store.state.focus);
-  underWay.get(name)?.abort();
+  abort(name);
+  letGo(store);
   store.setEntry(name, { history, busy: false, tree: null });
-  store.set({ notice: say("back_to", { text: shown(store.state)?.target.text ?? "" }) });
-  if (store.state.treeOpen) growTree(store);
-}
-
-/**
- * Run the beam search again with its tree.
- * @param {Store} store
- */
-export async function growTree(store) {
-  const { focus, live, beam } = store.state;
-  if (focus === null || !live || !focused(store.state) || shown(store.state)?.image) return;
-  try {
-    const look = await request(store, focus, changeOf(store.state), { tree: true, beam });
-    if (look !== null && !("label" in look)) store.setEntry(focus, { tree: look });
-  } catch (error) {
-    store.set({ notice: reason(error) });
-  }
-}
-
-/**
- * The target prefix before a step.
- * @param {import("./record.js").Look} look
- * @param {number} step
- */
-function idsBefore(look, step) {
-  return look.steps.slice(0, step).map((each) => each.id);
-}
-
-/** @param {unknown} error */
-export function reason(error) {
-  if (error instanceof Refusal) {
-    if (error.status === 0) return say("no_answer");
-    return error.status === 429 || error.status === 503 ? `${say("busy")} ${error.message}` : error.message;
-  }
-  return String(error);
+  store.set({ notice: "", spoken: say("back_to", { text: shown(store.state)?.target.text ?? "" }) });
 }

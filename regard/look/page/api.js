@@ -37,17 +37,26 @@ export function askModels() {
  * @param {string} model
  * @param {string} text
  * @param {Change} change
- * @param {{tree?: boolean, beam?: number, signal?: AbortSignal}} [options]
+ * @param {{tree?: boolean, beam?: number, parts?: string[], signal?: AbortSignal}} [options] `parts`: of the record,
+ *   by default all of a short sentence and the least of a long one
  * @returns {Promise<Look>}
  */
-export function askLook(model, text, change, { tree = false, beam, signal } = {}) {
+export function askLook(model, text, change, { tree = false, beam, parts, signal } = {}) {
   const { prefix, ban, edits } = change;
   /** @type {Record<string, unknown>} */
   const body = { model, text, candidates: 5 };
   if (prefix.length > 0) body.prefix = prefix;
   if (ban.length > 0 || edits.length > 0) body.intervention = { ban, edits };
   if (tree) Object.assign(body, { tree, beam });
+  if (parts || isLong(text)) body.parts = parts ?? [];
   return ask("api/look", new Blob([JSON.stringify(body)], { type: "application/json" }), signal);
+}
+
+const LONG = 24; // words; a longer sentence's heads and steps are asked for when they are looked at
+
+/** @param {string} text */
+function isLong(text) {
+  return text.split(/\s+/).length > LONG;
 }
 
 /**
@@ -72,6 +81,18 @@ export function askImage(model, image, { prefix, ban }, signal) {
  */
 export async function askSample(name, seed) {
   return (await send(`api/sample-image?${new URLSearchParams({ name, seed })}`)).blob();
+}
+
+/**
+ * The architecture of a model over some words, as SVG.
+ * @param {string} model
+ * @param {string[]} source
+ * @param {string[]} target
+ * @returns {Promise<string>}
+ */
+export async function askDiagram(model, source, target) {
+  const asked = new URLSearchParams({ model, source: source.join(" "), target: target.join(" ") });
+  return (await send(`api/diagram?${asked}`)).text();
 }
 
 /**

@@ -1,4 +1,4 @@
-/** Candidates of the current step; choosing one continues decoding from it. */
+/** Candidates of the current step; choosing one continues decoding from it. The bars move when a change moves them. */
 
 import { choose } from "./actions.js";
 import { h, replace } from "./dom.js";
@@ -12,38 +12,50 @@ import { shown } from "./store.js";
  * @param {import("./store.js").Store} store
  */
 export function mountCandidates(place, store) {
-  const body = h("div", {});
-  place.append(h("h3", {}, say("candidates")), body);
+  const title = h("h3", {});
+  const tabs = h("div", { class: "piece-tabs", role: "group", "aria-label": say("pieces") });
+  const list = h("ol", { class: "bars" });
+  const hint = h("p", { class: "hint" });
+  place.append(title, tabs, list, hint);
   store.listen((state, before) => {
     if (state.step === before.step && state.kind === before.kind && shown(state) === shown(before)) return;
     const look = shown(state);
-    place.hidden = look === null;
-    if (look === null) return;
-    const none = state.kind === "encoder-self" || state.step === null;
-    const step = none ? null : Math.min(state.step ?? 0, look.steps.length - 1);
-    if (step === null || !look.steps[step]) replace(body, h("p", { class: "hint" }, say("candidates_none")));
-    else replace(body, ...panel(store, look, step));
+    place.hidden = look === null || look.steps.length === 0;
+    if (look === null || place.hidden) return;
+    const step = state.kind === "encoder-self" ? 0 : Math.min(state.step ?? 0, look.steps.length - 1);
+    title.textContent = say("candidates", { piece: look.steps[step].piece });
+    hint.textContent = say(state.live ? "candidates_hint" : "candidates_file");
+    const words = unitsOf(look.target, "words", true);
+    const { pieces } = words[unitAt(words, step)] ?? { pieces: [step] };
+    tabs.hidden = pieces.length < 2;
+    replace(tabs, ...pieces.map((piece) =>
+      h("button", { class: "pill", "aria-pressed": piece === step, click: () => store.set({ step: piece, lit: true }) },
+        look.steps[piece]?.piece ?? "")));
+    update(list, store, look, step);
   });
 }
 
 /**
+ * Keep the bar of a candidate that stays, so that it moves to its new length.
+ * @param {HTMLElement} list
  * @param {import("./store.js").Store} store
  * @param {import("./record.js").Look} look
  * @param {number} step
  */
-function panel(store, look, step) {
+function update(list, store, look, step) {
   const { candidates, id } = look.steps[step];
-  const words = unitsOf(look.target, "words", true);
-  const { pieces } = words[unitAt(words, step)] ?? { pieces: [step] };
-  return [
-    pieces.length > 1 &&
-      h("div", { class: "piece-tabs", role: "group", "aria-label": say("pieces") },
-        pieces.map((piece) =>
-          h("button", { class: "quiet", "aria-pressed": piece === step, click: () => store.set({ step: piece }) },
-            look.steps[piece]?.piece ?? ""))),
-    h("ol", { class: "bars" }, candidates.map((each) => candidate(store, step, each, each.id === id))),
-    h("p", { class: "hint" }, say(store.state.live ? "candidates_hint" : "candidates_file")),
-  ];
+  const same = list.dataset.step === String(step);
+  list.dataset.step = String(step);
+  const known = new Map(same ? [...list.children].map((each) => [/** @type {HTMLElement} */ (each).dataset.id, each]) : []);
+  list.replaceChildren(...candidates.map((each) => {
+    const row = candidate(store, step, each, each.id === id);
+    const old = known.get(String(each.id))?.querySelector(".bar");
+    const fresh = /** @type {HTMLElement} */ (row.querySelector(".bar"));
+    if (old) fresh.replaceWith(old);
+    const bar = /** @type {HTMLElement} */ (old ?? fresh);
+    bar.style.setProperty("--share", String(each.probability));
+    return row;
+  }));
 }
 
 /**
@@ -53,11 +65,9 @@ function panel(store, look, step) {
  * @param {boolean} said
  */
 function candidate(store, step, each, said) {
-  const bar = h("span", { class: "bar" });
-  bar.style.setProperty("--share", String(each.probability));
   const parts = [
-    h("span", { class: "name" }, h("bdi", {}, each.piece), said && h("small", {}, " " + say("said"))),
-    bar,
+    h("span", { class: "name" }, h("bdi", {}, each.piece), said && h("span", { class: "hidden-visually" }, " " + say("said"))),
+    h("span", { class: "bar" }),
     h("span", { class: "number" }, percent(each.probability)),
   ];
   const label = say("continue_with", { piece: each.piece, probability: percent(each.probability) });
@@ -65,5 +75,5 @@ function candidate(store, step, each, said) {
   const row = store.state.live && !said
     ? h("button", { class: "candidate", "aria-label": label, title: label, click }, parts)
     : h("div", { class: "candidate" }, parts);
-  return h("li", { class: said ? "said" : "" }, row);
+  return h("li", { class: said ? "said" : "", "data-id": each.id }, row);
 }

@@ -1,12 +1,16 @@
-/** Translations side by side: one card per model, with a small map or the fixed vector. */
+/** The chosen models as a strip: name, translation, how sure it is, and a small map. */
 
 import { lookInto } from "./actions.js";
-import { h, replace, s } from "./dom.js";
+import { common } from "./diff.js";
+import { h, replace } from "./dom.js";
 import { say } from "./language.js";
+import { miniature } from "./miniature.js";
 import { decimal, percent } from "./number.js";
-import { gather, hasAttention, unitsOf } from "./record.js";
-import { isShown } from "./store.js";
+import { gather, unitsOf } from "./record.js";
+import { isShown, shown } from "./store.js";
 import { vectorCells } from "./vector.js";
+
+const UNSURE = 0.5; // below it, on average, a translation is called unsure
 
 /**
  * @param {HTMLElement} place
@@ -17,12 +21,15 @@ export function mountCards(place, store) {
   const title = h("h2", { class: "hidden-visually", id: "cards-title" });
   place.append(title, list);
   store.listen((state, before) => {
-    const depends = /** @type {const} */ (["entries", "focus", "models", "mode"]);
+    const depends = /** @type {const} */ (["entries", "focus", "models", "mode", "peek", "reveal"]);
     if (depends.every((name) => state[name] === before[name])) return;
     const names = Object.keys(state.entries).filter((name) => isShown(state, name));
     title.textContent = say(state.mode === "text" ? "translations" : "findings");
-    place.hidden = names.length === 0 || (!state.live && names.length < 2);
+    place.hidden = names.length === 0;
+    list.classList.toggle("alone", names.length === 1);
+    const held = list.contains(document.activeElement) ? document.activeElement?.closest("li")?.dataset.model : null;
     replace(list, ...names.map((name) => card(store, name)));
+    if (held) /** @type {HTMLElement | null} */ (list.querySelector(`[data-model="${CSS.escape(held)}"] button`))?.focus();
   });
 }
 
@@ -31,45 +38,67 @@ export function mountCards(place, store) {
  * @param {string} name
  */
 function card(store, name) {
-  const { entries, focus, models } = store.state;
+  const { entries, focus, models, peek, reveal } = store.state;
   const entry = entries[name];
   const served = models.find((model) => model.name === name);
   const here = focus === name;
-  const look = entry.history.at(-1)?.look ?? entry.original;
+  const look = (peek && here ? null : (entry.preview ?? entry.history.at(-1))?.look) ?? entry.original;
   const about = [
     served?.kind ?? look?.model.kind,
     served?.parameters && say("parameters", { count: compact(served.parameters) }),
     served?.bleu && `BLEU ${decimal(served.bleu, 1)}`,
     served?.accuracy && say("accuracy", { share: percent(served.accuracy) }),
   ];
-  return h(
-    "li",
-    { class: here ? "card here" : "card", "data-model": name, "aria-busy": entry.status === "loading" },
-    h("h3", { dir: "auto" }, name),
-    h("p", { class: "about" }, about.filter(Boolean).join(" · ")),
+  const writing = here && reveal !== null;
+  return h("li", { class: here ? "card here" : "card", "data-model": name, "aria-busy": entry.status === "loading" },
+    h("div", { class: "card-head" }, h("h3", { dir: "auto" }, name),
+      h("p", { class: "about" }, about.filter(Boolean).join(" · ")), look && figures(look)),
     entry.status === "loading" && h("p", { class: "waiting" }, say(store.state.mode === "text" ? "loading" : "seeing")),
     entry.status === "error" && h("p", { class: "trouble", role: "alert" }, entry.error),
     look && !store.state.live && h("p", { class: "about", dir: "auto" }, look.source.text),
-    look && h("p", { class: "translation", dir: "auto" }, look.target.text || "∅"),
-    look && h("div", { class: "card-foot" }, thumbnail(look), figures(look)),
+    look && h("p", { class: writing ? "translation writing" : "translation", dir: "auto", title: look.target.text },
+      told(store, name, look)),
+    look && thumbnail(look),
     entry.seen && h("p", { class: "translation", dir: "auto" }, entry.seen.label),
-    entry.seen && h("div", { class: "card-foot" },
-      h("p", { class: "figures" }, percent(entry.seen.probabilities[entry.seen.label]))),
+    entry.seen && h("p", { class: "figures" }, percent(entry.seen.probabilities[entry.seen.label])),
     (look || entry.seen) &&
       h("button", { class: "whole", "aria-pressed": here, click: () => lookInto(store, name) },
         h("span", { class: "hidden-visually" }, say(here ? "looking_inside" : "look_inside") + ": " + name)),
   );
 }
 
+/**
+ * A translation; words that the opened model does not say are marked.
+ * @param {import("./store.js").Store} store
+ * @param {string} name
+ * @param {import("./record.js").Look} look
+ */
+function told(store, name, look) {
+  const other = shown(store.state);
+  if (!other || name === store.state.focus || look.target.words.length === 0) return look.target.text || "∅";
+  const same = new Set(common(look.target.words, other.target.words).map(([index]) => index));
+  return look.target.words.flatMap((word, index) => [same.has(index) ? word : h("em", { title: say("differs") }, word), " "]);
+}
+
 /** @param {import("./record.js").Look} look */
 function figures(look) {
-  return h(
-    "p",
-    { class: "figures" },
-    `${say("log_probability")} ${decimal(look.log_probability)}`,
-    !look.finished && h("span", { class: "trouble" }, say("cut")),
-    !hasAttention(look) && h("span", {}, say("fixed_short", { count: vectorSize(look) })),
-  );
+  const mean = look.mean_probability ?? null;
+  return h("p", { class: "figures" },
+    mean !== null && h("span", { class: mean < UNSURE ? "trouble" : "", title: say("mean_probability_note") },
+      say("mean_probability", { share: percent(mean) })),
+    !look.finished && h("span", { class: "trouble" }, say("cut")));
+}
+
+/**
+ * One honest line where a translation is not to be trusted; null elsewhere.
+ * @param {import("./record.js").Look} look
+ */
+export function doubt(look) {
+  const strange = (look.source.units ?? []).filter((unit) => unit.unfamiliar).map((unit) => `“${unit.text}”`);
+  const share = percent(look.mean_probability ?? 1);
+  if (look.doubtful) return say("doubt_both", { words: strange.join(", "), share });
+  if (strange.length > 0) return say("doubt_unseen", { words: strange.join(", ") });
+  return (look.mean_probability ?? 1) < UNSURE ? say("doubt_unsure", { share }) : null;
 }
 
 /**
@@ -83,33 +112,10 @@ export function vectorSize(look) {
 /** @param {import("./record.js").Look} look */
 function thumbnail(look) {
   if (look.image) return null;
-  if (!look.alignment) return vectorCells(look.fixed_vector ?? [], { size: 6, columns: 16, label: say("fixed_title") });
+  if (!look.alignment) return vectorCells(look.fixed_vector ?? [], { size: 4, columns: 16, label: say("fixed_short", { count: vectorSize(look) }) });
   const rows = unitsOf(look.target, "words", false);
   const columns = unitsOf(look.source, "words", false);
-  return miniature(gather(look.alignment, rows, columns), 56);
-}
-
-/**
- * A small map without labels.
- * @param {number[][]} weights
- * @param {number} size the longer side
- */
-export function miniature(weights, size) {
-  const height = weights.length;
-  const width = weights[0]?.length ?? 0;
-  const cell = size / Math.max(height, width, 1);
-  const across = Math.max(width * cell, 1);
-  const down = Math.max(height * cell, 1);
-  const picture = s("svg", { class: "miniature", width: across, height: down, "aria-hidden": "true" });
-  picture.append(s("rect", { width: across, height: down, class: "cell-base" }));
-  weights.forEach((row, t) =>
-    row.forEach((value, j) => {
-      if (value < 0.02) return;
-      const place = { x: j * cell, y: t * cell, width: cell, height: cell };
-      picture.append(s("rect", { ...place, class: "above", "fill-opacity": Math.min(value, 1).toFixed(3) }));
-    }),
-  );
-  return picture;
+  return miniature(gather(look.alignment, rows, columns), 34);
 }
 
 /** @param {number} count */

@@ -3,7 +3,7 @@
 import { h, s } from "./dom.js";
 import { say } from "./language.js";
 
-const SIDE = 380; // pixels of the longer side
+const SIDE = 320; // pixels of the longer side
 const VEIL = 0.72; // opacity over a cell with weight 0
 
 /**

@@ -1,7 +1,8 @@
 /** Compare the translation under a change with the original: words, probabilities, undo. */
 
-import { dropEdit, dropPrefix, reset, toggleBan, undo } from "./actions.js";
+import { dropEdit, dropPrefix, toggleBan, undo } from "./actions.js";
 import { cellName } from "./cells.js";
+import { common } from "./diff.js";
 import { h, replace } from "./dom.js";
 import { say } from "./language.js";
 import { change as difference, decimal, percent } from "./number.js";
@@ -20,18 +21,14 @@ import { changeOf, focused } from "./store.js";
 export function mountChanges(place, store) {
   const chips = h("ul", { class: "chips" });
   const body = h("div", {});
-  const buttons = h("div", { class: "buttons" },
-    h("button", { class: "quiet", click: () => undo(store) }, say("undo")),
-    h("button", { class: "quiet", click: () => reset(store) }, say("reset")));
   const busy = h("span", { class: "waiting" });
-  place.append(h("div", { class: "row" }, h("h3", {}, say("changes")), busy, buttons), chips, body);
+  place.append(h("div", { class: "row" }, h("h3", {}, say("changes")), busy), chips, body);
   store.listen((state, before) => {
     const entry = focused(state);
     if (entry === focused(before)) return;
     busy.textContent = entry?.busy ? say("working") : "";
-    const last = entry?.history.at(-1);
+    const last = entry?.preview ?? entry?.history.at(-1);
     place.hidden = !entry || (!last && !entry.busy);
-    buttons.hidden = !last;
     if (!entry?.original || !last) return void (replace(chips), replace(body));
     replace(chips, ...listChanges(store, last.look));
     replace(body, ...compare(entry.original, last.look));
@@ -58,6 +55,11 @@ function listChanges(store, look) {
     chips.push(chip(say("forced", { text }), () => dropPrefix(store)));
   }
   for (const edit of edits) {
+    if (edit.step === null && edit.position === null && edit.layer !== null && edit.head !== null) {
+      const off = say("head_off", { layer: edit.layer + 1, head: edit.head + 1 });
+      chips.push(chip(off, () => dropEdit(store, edit)));
+      continue;
+    }
     const { rows, columns } = sidesOf(look, edit.kind);
     const row = rows.pieces[edit.step ?? 0]?.text ?? "…";
     const column = edit.position === null ? say("everything") : (columns.pieces[edit.position]?.text ?? "…");
@@ -111,33 +113,12 @@ function compare(original, now) {
  * @param {string} key
  */
 function version(name, look, others, key) {
-  const kept = commonWords(look.target.words, others);
+  const kept = new Set(common(look.target.words, others).map(([index]) => index));
   return h("div", {},
     h("dt", {}, name),
     h("dd", { dir: "auto" },
       look.target.words.flatMap((word, index) => [kept.has(index) ? word : h("mark", { class: key }, word), " "]),
-      h("span", { class: "figures" }, `${say("log_probability")} ${decimal(look.log_probability)}`)));
-}
-
-/**
- * Words in the longest common subsequence of two lines.
- * @param {string[]} words
- * @param {string[]} others
- */
-function commonWords(words, others) {
-  const length = Array.from({ length: words.length + 1 }, () => new Array(others.length + 1).fill(0));
-  for (let i = words.length - 1; i >= 0; i--) {
-    for (let j = others.length - 1; j >= 0; j--) {
-      length[i][j] = words[i] === others[j] ? length[i + 1][j + 1] + 1 : Math.max(length[i + 1][j], length[i][j + 1]);
-    }
-  }
-  const kept = new Set();
-  for (let i = 0, j = 0; i < words.length && j < others.length; ) {
-    if (words[i] === others[j]) kept.add(i++), j++;
-    else if (length[i + 1][j] >= length[i][j + 1]) i++;
-    else j++;
-  }
-  return kept;
+      h("span", { class: "figures" }, say("mean_probability", { share: percent(look.mean_probability ?? 0) }))));
 }
 
 /**

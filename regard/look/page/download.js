@@ -1,28 +1,11 @@
 /** Downloads: SVG and PNG of a drawing, and the JSON record. */
 
 import { h } from "./dom.js";
-import { say } from "./language.js";
 
 const PROPERTIES = [
   "fill", "fill-opacity", "stroke", "stroke-width", "stroke-opacity", "stroke-dasharray", "opacity",
   "font-family", "font-size", "font-weight", "visibility",
 ];
-
-/**
- * Buttons that download a drawing.
- * @param {() => SVGElement | null} find
- * @param {() => string} name
- */
-export function pictureButtons(find, name) {
-  const keep = (/** @type {(picture: SVGElement, name: string) => void} */ how) => () => {
-    const picture = find();
-    if (picture) how(picture, name());
-  };
-  const label = (/** @type {string} */ form) => `${say("download")} ${form}`;
-  return h("div", { class: "buttons", role: "group", "aria-label": say("download") },
-    h("button", { class: "quiet", "aria-label": label("PNG"), click: keep(keepPng) }, "PNG"),
-    h("button", { class: "quiet", "aria-label": label("SVG"), click: keep(keepSvg) }, "SVG"));
-}
 
 /**
  * @param {unknown} record
@@ -36,7 +19,7 @@ export function keepJson(record, name) {
  * @param {SVGElement} picture
  * @param {string} name
  */
-function keepSvg(picture, name) {
+export function keepSvg(picture, name) {
   hand(new Blob([standalone(picture)], { type: "image/svg+xml" }), `${name}.svg`);
 }
 
@@ -44,7 +27,7 @@ function keepSvg(picture, name) {
  * @param {SVGElement} picture
  * @param {string} name
  */
-async function keepPng(picture, name) {
+export async function keepPng(picture, name) {
   const width = Number(picture.getAttribute("width"));
   const height = Number(picture.getAttribute("height"));
   const url = URL.createObjectURL(new Blob([standalone(picture)], { type: "image/svg+xml" }));

@@ -3,8 +3,8 @@
 import { vectorSize } from "./cards.js";
 import { h, replace, s } from "./dom.js";
 import { say } from "./language.js";
-import { hasAttention, unitsOf } from "./record.js";
-import { shown } from "./store.js";
+import { hasAttention, labelsOf, unitsOf } from "./record.js";
+import { NOWHERE, shown } from "./store.js";
 import { vectorCells } from "./vector.js";
 
 /**
@@ -13,7 +13,7 @@ import { vectorCells } from "./vector.js";
  */
 export function mountFixed(place, store) {
   const body = h("div", { class: "fixed" });
-  place.append(h("h3", {}, say("fixed_title")), body);
+  place.append(h("h2", { class: "hidden-visually" }, say("fixed_title")), body);
   store.listen((state, before) => {
     const look = shown(state);
     place.hidden = look === null || hasAttention(look);
@@ -25,6 +25,7 @@ export function mountFixed(place, store) {
 }
 
 /**
+ * The sentence narrows to one vector, and every target word comes out of it.
  * @param {import("./store.js").Store} store
  * @param {import("./record.js").Look} look
  */
@@ -32,16 +33,15 @@ function drawing(store, look) {
   const vector = look.fixed_vector ?? [];
   const count = vectorSize(look);
   const part = count > vector.length ? say("first_numbers", { count: vector.length, all: count }) : "";
-  const words = look.source.words.flatMap((word) => [h("span", { class: "word" }, word), " "]);
-  const cells = vectorCells(vector, { size: 18, columns: 32, label: say("fixed_short", { count }) });
+  const words = labelsOf(look.source).flatMap((word) => [h("span", { class: "word" }, word), " "]);
+  const cells = vectorCells(vector, { size: 9, columns: Math.ceil(Math.sqrt(vector.length * 2)), label: say("fixed_short", { count }) });
   return [
     h("p", { class: "sentence", dir: "auto" }, words),
     funnel(false),
-    h("div", { class: "the-vector" }, cells),
-    part && h("p", { class: "hint" }, part),
+    h("div", { class: "the-vector", title: part }, cells),
     funnel(true),
     h("p", { class: "sentence", dir: "auto" }, targetWords(store, look)),
-    h("p", { class: "fixed-text" }, say("fixed_text", { count })),
+    h("p", { class: "hint" }, say("fixed_text", { count }), " ", part),
   ];
 }
 
@@ -53,7 +53,7 @@ function targetWords(store, look) {
   return unitsOf(look.target, "words", store.state.specials).flatMap((unit) => {
     const here = unit.pieces.includes(store.state.step ?? -1);
     const choose = () => {
-      if (store.state.step !== unit.pieces[0]) store.set({ step: unit.pieces[0], position: null, pinned: false });
+      if (store.state.step !== unit.pieces[0]) store.set({ ...NOWHERE, step: unit.pieces[0], lit: true });
     };
     const key = here ? "word target here" : "word target";
     const listeners = { focus: choose, pointerenter: choose };

@@ -1,11 +1,13 @@
 /** The input form: a sentence or an image, and the models. */
 
-import { lookInto, translate } from "./actions.js";
+import { lookInto } from "./actions.js";
+import { openAlive, perform } from "./alive.js";
 import { useKey } from "./api.js";
 import { h } from "./dom.js";
+import { mountExamples } from "./examples.js";
 import { say } from "./language.js";
 import { mountModels } from "./models.js";
-import { isShown, readers } from "./store.js";
+import { NOWHERE, isShown, readers } from "./store.js";
 import { mountUpload } from "./upload.js";
 
 /**
@@ -18,23 +20,33 @@ import { mountUpload } from "./upload.js";
  * @param {Store} store
  */
 export function mountForm(place, store) {
-  const tab = (/** @type {Mode} */ mode) =>
-    h("button", { "data-mode": mode, click: () => turn(store, mode) }, say(mode === "text" ? "text_mode" : "image_mode"));
-  const tabs = h("div", { class: "segments modes", role: "group", "aria-label": say("mode") }, tab("text"), tab("image"));
   const text = h("div", {});
-  const image = h("div", {});
-  place.append(tabs, text, image);
+  const image = h("div", { hidden: true });
+  place.append(text, image);
   mountSentence(text, store);
   mountUpload(image, store);
-  tabs.hidden = image.hidden = true;
   store.listen((state) => {
-    tabs.hidden = readers(state, "text").length === 0 || readers(state, "image").length === 0;
     text.hidden = state.mode !== "text";
     image.hidden = state.mode !== "image";
+  });
+}
+
+/**
+ * Text or image, where the server has models of both.
+ * @param {Store} store
+ */
+export function modeTabs(store) {
+  const tab = (/** @type {Mode} */ mode) =>
+    h("button", { "data-mode": mode, click: () => turn(store, mode) }, say(mode === "text" ? "text_mode" : "image_mode"));
+  const tabs = h("div", { class: "segments modes", role: "group", "aria-label": say("mode"), hidden: true },
+    tab("text"), tab("image"));
+  store.listen((state) => {
+    tabs.hidden = readers(state, "text").length === 0 || readers(state, "image").length === 0;
     for (const each of tabs.children) {
       each.setAttribute("aria-pressed", String(each.getAttribute("data-mode") === state.mode));
     }
   });
+  return tabs;
 }
 
 /**
@@ -44,9 +56,13 @@ export function mountForm(place, store) {
  */
 function turn(store, mode) {
   if (mode === store.state.mode) return;
-  store.set({ mode, focus: null, step: null, position: null, pinned: false, playing: false, notice: "" });
+  const able = readers(store.state, mode).map((model) => model.name);
+  const some = able.some((name) => store.state.chosen.includes(name)) ? [] : able.slice(0, 3);
+  const chosen = [...store.state.chosen, ...some];
+  store.set({ mode, chosen, focus: null, ...NOWHERE, notice: "", invitation: null });
   const ready = Object.keys(store.state.entries).find((name) => isShown(store.state, name));
   if (ready) lookInto(store, ready);
+  else openAlive(store);
 }
 
 /**
@@ -55,21 +71,24 @@ function turn(store, mode) {
  */
 function mountSentence(place, store) {
   const sentence = /** @type {HTMLTextAreaElement} */ (
-    h("textarea", { id: "sentence", rows: 2, dir: "auto", placeholder: say("placeholder"), enterkeyhint: "go" })
+    h("textarea", { id: "sentence", rows: 1, dir: "auto", placeholder: say("placeholder"), enterkeyhint: "go" })
   );
   const models = h("fieldset", { class: "models" });
-  const welcome = h("p", { class: "welcome" }, say("welcome"));
+  const examples = h("div", { class: "examples", role: "group", "aria-label": say("examples") });
   const form = h("form", { class: "ask" },
     h("label", { for: "sentence", class: "hidden-visually" }, say("sentence")),
     h("div", { class: "typing" }, sentence, h("button", { type: "submit", class: "main" }, say("translate"))),
-    models);
-  place.append(form, welcome);
+    h("div", { class: "under" }, examples, models));
+  place.append(form);
   mountModels(models, store, "text");
+  mountExamples(examples, store);
   form.addEventListener("submit", (event) => {
     event.preventDefault();
     const text = sentence.value.trim();
     if (!store.state.chosen.some((name) => isShown(store.state, name))) store.set({ notice: say("choose_model") });
-    else if (text) translate(store, text);
+    else if (text.length > (store.state.limits.max_look_characters ?? Infinity)) {
+      store.set({ notice: say("too_long", { count: text.length, most: store.state.limits.max_look_characters }) });
+    } else if (text) perform(store, text);
     else sentence.focus();
   });
   sentence.addEventListener("keydown", (event) => {
@@ -79,7 +98,6 @@ function mountSentence(place, store) {
   });
   store.listen((state, before) => {
     if (state.text !== before.text) sentence.value = state.text;
-    welcome.hidden = state.text !== "";
   });
 }
 

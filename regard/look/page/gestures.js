@@ -65,7 +65,7 @@ export function change(key, store, table, row, column) {
 }
 
 /**
- * Select by pointing and clicking; with a mouse or pen also raise by dragging up, and move by dragging sideways.
+ * Select by pointing and clicking; raise by dragging up, and move by dragging sideways.
  * @param {SVGElement} picture
  * @param {{table: Table, cell: number, cells: SVGElement[][], select: (row: number, column: number) => void}} matrix
  * @param {import("./store.js").Store} store
@@ -81,14 +81,19 @@ export function drag(picture, matrix, store) {
   picture.addEventListener("pointerover", (event) => {
     const cell = cellOf(event.target);
     if (!cell || held || store.state.playing || store.state.pinned || event.pointerType === "touch") return;
-    store.set({ step: matrix.table.rows[cell.row].pieces[0] });
+    if (!store.state.held) store.set({ step: matrix.table.rows[cell.row].pieces[0], lit: true, from: null });
+  });
+  picture.addEventListener("pointerleave", () => {
+    if (!store.state.held && !store.state.playing && !held) store.set({ lit: false });
   });
   picture.addEventListener("pointerdown", (event) => {
     const cell = cellOf(event.target);
     if (!cell || event.button !== 0) return;
+    // a finger scrolls, except from the cell that is already chosen
+    const chosen = matrix.cells[cell.row][cell.column].classList.contains("here");
     matrix.select(cell.row, cell.column);
     matrix.cells[cell.row][cell.column].focus({ preventScroll: true });
-    if (!store.state.live || event.pointerType === "touch") return;
+    if (!store.state.live || (event.pointerType === "touch" && !chosen)) return;
     held = { ...cell, x: event.clientX, y: event.clientY, moved: false };
     picture.setPointerCapture(event.pointerId);
   });

@@ -1,12 +1,12 @@
 /** Choose the map: words or subwords, kind of attention, layer and head. */
 
-import { miniature } from "./cards.js";
 import { h, replace } from "./dom.js";
 import { say } from "./language.js";
-import { gather, headsOf, mapOf, sidesOf, unitsOf } from "./record.js";
-import { shown } from "./store.js";
+import { miniature } from "./miniature.js";
+import { gather, hasAttention, headsOf, mapOf, sidesOf, unitsOf } from "./record.js";
+import { NOWHERE, shown } from "./store.js";
 
-const THUMB = 44;
+const THUMB = 34;
 const KINDS = ["cross", "encoder-self", "decoder-self"];
 
 /**
@@ -15,23 +15,24 @@ const KINDS = ["cross", "encoder-self", "decoder-self"];
  */
 
 /**
- * @param {HTMLElement} place
+ * @param {HTMLElement} switches words or subwords, kind of attention
+ * @param {HTMLElement} heads a column beside the matrix
  * @param {Store} store
  */
-export function mountHeads(place, store) {
-  const switches = h("div", { class: "row" });
-  const heads = h("div", { class: "heads" });
-  place.append(switches, heads);
+export function mountHeads(switches, heads, store) {
   store.listen((state, before) => {
     const look = shown(state);
-    place.hidden = look === null || Object.keys(look.attention).length === 0;
-    const depends = /** @type {const} */ (["unit", "specials", "kind", "layer", "head"]);
+    switches.hidden = look === null || !hasAttention(look);
+    const depends = /** @type {const} */ (["unit", "specials", "kind", "layer", "head", "threshold"]);
     if (look === shown(before) && depends.every((name) => state[name] === before[name])) return;
     if (look === null) return;
     const held = document.activeElement?.getAttribute("data-choice");
     replace(switches, ...toggles(store, look));
-    replace(heads, ...chooser(store, look));
-    if (held) /** @type {HTMLElement | null} */ (place.querySelector(`[data-choice="${held}"]`))?.focus();
+    const { layers, heads: count } = headsOf(look, state.kind);
+    heads.hidden = layers * count <= 1 || Boolean(look.image && layers * count <= 1);
+    replace(heads, ...(heads.hidden ? [] : chooser(store, look)));
+    const again = /** @type {HTMLElement | null} */ (held ? document.querySelector(`[data-choice="${held}"]`) : null);
+    again?.focus();
   });
 }
 
@@ -41,19 +42,32 @@ export function mountHeads(place, store) {
  */
 function toggles(store, look) {
   const { unit, specials, kind } = store.state;
-  const kinds = KINDS.filter((name) => name in look.attention);
+  const kinds = KINDS.filter((name) => name in look.attention || name in (look.model.attention ?? {}));
   return [
     group(say("pieces"), /** @type {const} */ (["words", "pieces"]).map((name) =>
       option(say(name), unit === name, `unit-${name}`, () => store.set({ unit: name })))),
     kinds.length > 1 && group(say("map"), kinds.map((name) =>
-      option(say(/** @type {any} */ (name)), kind === name, `kind-${name}`, () =>
-        store.set({ kind: name, layer: null, head: null, step: null, position: null, pinned: false })))),
-    h("label", { class: "check" },
+      option(say(/** @type {any} */ (`${name}-short`)), kind === name, `kind-${name}`, () =>
+        store.set({ kind: name, layer: null, head: null, ...NOWHERE }), say(/** @type {any} */ (name))))),
+    !look.image && threshold(store),
+    !look.image && h("label", { class: "check" },
       h("input", { type: "checkbox", checked: specials, "data-choice": "specials",
         change: (/** @type {Event} */ event) =>
           store.set({ specials: /** @type {HTMLInputElement} */ (event.target).checked }) }),
       say("specials")),
   ];
+}
+
+/**
+ * Which ribbons the overview draws.
+ * @param {Store} store
+ */
+function threshold(store) {
+  const choose = (/** @type {Event} */ event) =>
+    store.set({ threshold: Number(/** @type {HTMLSelectElement} */ (event.target).value) });
+  return h("select", { "aria-label": say("threshold"), "data-choice": "threshold", change: choose },
+    [0, 0.25, 0.1, 0.03].map((value) => h("option", { value, selected: store.state.threshold === value },
+      value === 0 ? say("strongest") : say("ribbons_from", { weight: value }))));
 }
 
 /**
@@ -69,9 +83,10 @@ function group(label, options) {
  * @param {boolean} chosen
  * @param {string} choice
  * @param {() => void} click
+ * @param {string} [whole] the name of a label that is short for want of room
  */
-function option(label, chosen, choice, click) {
-  return h("button", { "aria-pressed": chosen, "data-choice": choice, click }, label);
+function option(label, chosen, choice, click, whole) {
+  return h("button", { "aria-pressed": chosen, "data-choice": choice, "aria-label": whole, title: whole, click }, label);
 }
 
 /**
@@ -90,20 +105,17 @@ function chooser(store, look) {
   const one = (/** @type {number | null} */ layer, /** @type {number | null} */ head) => {
     const map = mapOf(look, { kind, layer, head });
     const chosen = store.state.layer === layer && store.state.head === head;
-    const name = layer === null ? whole : head === null
-      ? `${say("layer", { number: layer + 1 })}, ${say("layer_average")}`
-      : say("layer_head", { layer: layer + 1, head: head + 1 });
+    const name = layer === null ? whole : say("layer_head", { layer: layer + 1, head: (head ?? 0) + 1 });
     return h("button",
       { class: "thumb", "aria-pressed": chosen, "aria-label": name, title: name,
         "data-choice": `map-${layer}-${head}`, click: () => store.set({ layer, head }) },
       miniature(map ? gather(map, rows, columns) : [], THUMB));
   };
-  const lines = [h("div", { class: "layer" }, h("span", { class: "layer-name" }, whole), one(null, null))];
+  const lines = [h("div", { class: "layer" }, one(null, null), h("span", { class: "hint" }, whole))];
   for (let layer = 0; layer < layers; layer++) {
     const maps = Array.from({ length: heads }, (_, head) => one(layer, head));
-    if (heads > 1) maps.unshift(one(layer, null));
     lines.push(h("div", { class: "layer" },
-      h("span", { class: "layer-name" }, say("layer", { number: layer + 1 })), maps));
+      h("span", { class: "layer-name", title: say("layer", { number: layer + 1 }) }, layer + 1), maps));
   }
   return lines;
 }

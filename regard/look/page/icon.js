@@ -3,7 +3,6 @@
 import { s } from "./dom.js";
 
 const PATHS = {
-  first: "M6 5v14M18 5L9 12L18 19Z",
   back: "M15 5L8 12L15 19",
   on: "M9 5L16 12L9 19",
   play: "M8 5L19 12L8 19Z",

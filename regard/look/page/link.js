@@ -29,7 +29,7 @@ export function writeLink(state) {
   if (state.unit !== START.unit) link.set("unit", state.unit);
   if (state.kind !== START.kind) link.set("kind", state.kind);
   if (state.specials) link.set("specials", "1");
-  if (state.treeOpen) link.set("tree", "1");
+  if (state.panel !== START.panel) link.set("panel", state.panel);
   const { prefix, ban, edits } = changeOf(state);
   if (prefix.length > 0) link.set("prefix", prefix.join(","));
   if (ban.length > 0) link.set("ban", ban.join(","));
@@ -51,12 +51,14 @@ export function readLink(fragment) {
     state[name] = value ?? /** @type {any} */ (START[name]);
   }
   state.pinned = state.position !== null;
-  state.stage = Math.min(/** @type {number} */ (state.stage), START.stage);
+  state.stage = Math.min(/** @type {number} */ (state.stage), 4);
   state.unit = link.get("unit") === "pieces" ? "pieces" : "words";
   const kind = link.get("kind") ?? "";
   state.kind = ["encoder-self", "decoder-self"].includes(kind) ? kind : START.kind;
   state.specials = link.get("specials") === "1";
-  state.treeOpen = link.get("tree") === "1";
+  const panel = link.get("panel") ?? "";
+  state.panel = /** @type {any} */ (["steps", "map", "beam"].includes(panel) ? panel : START.panel);
+  state.lit = state.held = state.step !== null;
   const prefix = wholeNumbers(link.get("prefix"));
   const ban = wholeNumbers(link.get("ban"));
   const edits = link.getAll("edit").flatMap((text) => readEdit(text) ?? []);

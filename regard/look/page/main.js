@@ -1,23 +1,30 @@
 /** Build the page: live with a server, or from the records embedded in the file. */
 
-import { reason, translate } from "./actions.js";
+import { translate } from "./actions.js";
+import { mountInvitation, openAlive } from "./alive.js";
 import { askModels, Refusal } from "./api.js";
+import { mountArchitecture } from "./architecture.js";
+import { mountBar } from "./bar.js";
 import { mountCandidates } from "./candidates.js";
-import { mountCards } from "./cards.js";
+import { doubt, mountCards } from "./cards.js";
 import { mountChanges } from "./changes.js";
 import { h } from "./dom.js";
-import { keepJson, pictureButtons } from "./download.js";
 import { mountFixed } from "./fixed.js";
-import { askKey, mountForm } from "./form.js";
+import { askKey, modeTabs, mountForm } from "./form.js";
+import { mountHeadFacts } from "./head_facts.js";
 import { mountHeads } from "./heads.js";
 import { chooseLanguage, say } from "./language.js";
 import { readLink, writeLink } from "./link.js";
 import { mountMatrix } from "./matrix.js";
+import { followParts } from "./missing.js";
+import { mountPanels } from "./panels.js";
 import { mountPicture } from "./picture.js";
 import { mountPlayer } from "./player.js";
-import { hasAttention } from "./record.js";
 import { mountRibbons } from "./ribbons.js";
+import { reason } from "./request.js";
 import { mountSeen } from "./seen.js";
+import { shareMenu } from "./share.js";
+import { mountStages } from "./stages.js";
 import { START, Store, readers, seenIn, shown } from "./store.js";
 import { followTable } from "./table.js";
 import { mountTime } from "./time.js";
@@ -27,83 +34,75 @@ import { draw } from "./upload.js";
 import { mountWeight } from "./weight.js";
 
 /**
+ * From top to bottom: input, models, ribbons, and under them one panel and the inspector.
  * @param {HTMLElement} page
  * @param {Store} store
  */
 function build(page, store) {
   const tables = followTable(store);
+  const part = (/** @type {string} */ key, /** @type {any[]} */ ...children) =>
+    h("section", { class: `part ${key}`, hidden: true }, ...children);
   const top = h("header", { class: "top" });
   const form = h("section", { class: "part form", hidden: !store.state.live });
   const notice = h("p", { class: "notice", role: "status", "aria-live": "polite" });
+  const spoken = h("p", { class: "hidden-visually", role: "status", "aria-live": "polite" });
+  const trouble = h("p", { class: "doubt", hidden: true });
   const cards = h("section", { class: "part", "aria-labelledby": "cards-title", hidden: true });
-  const [heads, ribbons, fixed, matrix, candidates, weight, changes, player, tree, time, picture, seen] = [
-    "heads-part", "ribbons-part", "fixed-part", "matrix-part", "panel", "panel", "panel changes", "player", "tree-part",
-    "time-part", "picture-part", "seen-part",
-  ].map((key) => h("section", { class: `part ${key}`, hidden: true }));
-  const title = h("h2", { dir: "auto" });
-  const inside = h("div", { class: "inside", hidden: true },
-    h("div", { class: "inside-head" }, title, keeping(store, [matrix, picture, seen])),
-    heads, time, picture, seen, ribbons, fixed,
-    h("div", { class: "columns" }, matrix, h("div", { class: "side" }, candidates, weight, changes)),
-    player, tree);
+  const [ribbons, fixed, picture, seen] = ["ribbons-part", "fixed-part", "picture-part", "seen-part"].map((key) => part(key));
+  const invitation = h("div", { class: "invitation", hidden: true });
+  const player = h("div", { class: "player", hidden: true });
+  const [matrix, steps, map, tree, time] = ["matrix-part", "steps-part", "map-part", "tree-part", "time-part"]
+    .map((key) => part(key));
+  const heads = h("div", { class: "heads", role: "group", "aria-label": say("map"), hidden: true });
+  const [candidates, facts, weight, changes] = ["panel", "panel head-facts", "panel weight-part", "panel changes"]
+    .map((key) => part(key));
+  const tabs = h("div", { class: "tabs", role: "group", "aria-label": say("panels") });
+  const switches = h("div", { class: "row switches" });
+  const head = h("div", { class: "panel-head" }, tabs, switches);
+  const inside = h("div", { class: "inside", hidden: true }, time, picture, seen, ribbons, fixed,
+    h("div", { class: "under-ribbons" }, player, invitation),
+    h("div", { class: "columns" },
+      h("div", { class: "main-panel" }, head,
+        h("div", { class: "beside" }, h("div", { class: "views" }, matrix, steps, map, tree), heads)),
+      h("div", { class: "side" }, weight, facts, candidates, changes)));
+  const bar = h("div", { class: "change-bar", role: "group", "aria-label": say("changes"), hidden: true });
   const note = h("p", {}, store.state.live ? say("attention_note") : say("file_note"));
-  page.replaceChildren(top, h("main", {}, form, notice, cards, inside), h("footer", {}, note));
-  mountTop(top, store.state.live);
+  page.replaceChildren(top, h("main", {}, form, notice, spoken, cards, trouble, inside), h("footer", {}, note), bar);
+  const drawn = () => /** @type {SVGElement | null} */ ([matrix, tree, picture, seen]
+    .find((each) => each.offsetParent !== null)?.querySelector("svg.matrix, svg.tree, svg.cells") ?? null);
+  mountTop(top, store.state.live, modeTabs(store), shareMenu(store, drawn));
   if (store.state.live) mountForm(form, store);
+  mountPanels(tabs, { matrix, steps, map, beam: tree }, store); // first: the parts look at whether they are hidden
   mountCards(cards, store);
-  mountHeads(heads, store);
+  mountHeads(switches, heads, store);
   mountTime(time, store);
   mountPicture(picture, store);
   mountSeen(seen, store);
   mountRibbons(ribbons, store, tables);
   mountFixed(fixed, store);
+  mountInvitation(invitation, store);
+  mountPlayer(player, store, tables);
   mountMatrix(matrix, store, tables);
+  mountStages(steps, store);
   mountCandidates(candidates, store);
+  mountHeadFacts(facts, store);
   mountWeight(weight, store, tables);
   mountChanges(changes, store);
-  mountPlayer(player, store);
+  mountArchitecture(map, store);
   mountTree(tree, store);
-  store.listen((state) => {
-    inside.hidden = shown(state) === null && seenIn(state) === null;
-    title.textContent = state.focus === null ? "" : say("inside", { name: state.focus });
-    if (notice.textContent !== state.notice) notice.textContent = state.notice; // so a screen reader announces it once
-  });
-  return form;
-}
-
-/**
- * Copy a link, download the record, download the picture.
- * @param {Store} store
- * @param {HTMLElement[]} parts one of which has the picture
- */
-function keeping(store, parts) {
-  const name = () => `${store.state.focus ?? "look"}-attention`;
-  /** @returns {SVGElement | null} */
-  const drawn = () => parts.find((part) => !part.hidden)?.querySelector("svg.matrix, svg.cells") ?? null;
-  const pictures = pictureButtons(drawn, name);
-  pictures.append(h("button", { class: "quiet", "aria-label": `${say("download")} JSON`,
-    click: () => keepJson(shown(store.state) ?? seenIn(store.state), name()) }, "JSON"));
+  mountBar(bar, store);
+  followParts(store);
   store.listen((state) => {
     const look = shown(state);
-    const bare = look !== null && !hasAttention(look);
-    pictures.querySelectorAll("button").forEach((button, index) => (button.hidden = bare && index < 2));
+    inside.hidden = look === null && seenIn(state) === null;
+    head.hidden = tabs.hidden && switches.hidden;
+    const doubtful = look && state.live && !look.image && state.reveal === null ? doubt(look) : null;
+    trouble.hidden = doubtful === null;
+    if (doubtful !== null) trouble.textContent = doubtful;
+    if (notice.textContent !== state.notice) notice.textContent = state.notice; // so a screen reader announces it once
+    if (spoken.textContent !== state.spoken) spoken.textContent = state.spoken;
   });
-  const copy = h("button", { class: "quiet", click: () => copyLink(store) }, say("copy_link"));
-  copy.hidden = location.protocol === "about:";
-  return h("div", { class: "buttons" }, copy, pictures);
-}
-
-/** @param {Store} store */
-async function copyLink(store) {
-  const address = new URL(location.href);
-  address.hash = writeLink(store.state);
-  try {
-    await navigator.clipboard.writeText(address.href);
-    const { mode, picture } = store.state;
-    store.set({ notice: say(mode === "image" && !picture?.sample ? "copied_without_image" : "copied") });
-  } catch {
-    store.set({ notice: `${say("copy_this")} ${address.href}` });
-  }
+  return form;
 }
 
 /**
@@ -152,7 +151,8 @@ async function startLive(store, form) {
     followAddress(store);
     const options = { focus, change, keep: true };
     if (sees && sample) await draw(store, sample, options);
-    else if (!sees && text && known.length > 0) await translate(store, text, options);
+    else if (text && known.length > 0) await translate(store, text, options);
+    else if (!sees || sample === null) await openAlive(store);
   } catch (error) {
     const locked = error instanceof Refusal && [401, 403].includes(error.status);
     if (locked) askKey(form, () => startLive(store, form));

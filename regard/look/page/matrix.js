@@ -1,16 +1,22 @@
 /** The attention matrix with entropy and coverage; keyboard navigation, editing by click and drag. */
 
+import { bellOf } from "./bell.js";
+import { Dense } from "./dense.js";
 import { h, replace, s } from "./dom.js";
 import { change, drag } from "./gestures.js";
 import { say } from "./language.js";
+import { measure, short } from "./label.js";
 import { clamp, decimal, weight } from "./number.js";
 import { traceAt, unitAt } from "./record.js";
 import { changeOf } from "./store.js";
 
-const LARGEST = 38;
-const SMALLEST = 15;
+const LARGEST = 84;
+const [LOW, HIGH] = [17, 28]; // the height of a row, as the matrix should fit the screen
+const FITTING = 380; // pixels
+const SMALLEST = 17;
+const THIN = 0.6; // the share of a cell that a special token gets
 const SMALL = 20; // cells below it have smaller labels
-const LONG = 18; // longer sentences get the whole width
+const MOST_DRAWN = 30; // words; longer sentences are painted on a canvas
 const BAR = 46; // room for the bars of coverage
 const ASIDE = 84; // room for those of entropy and their name
 const LABEL = 150; // the longest label, in pixels
@@ -23,23 +29,20 @@ const LABEL = 150; // the longest label, in pixels
  * @param {import("./table.js").Tables} tables
  */
 export function mountMatrix(place, store, tables) {
-  const hint = h("p", { class: "hint", id: "matrix-hint" });
   const scroll = h("div", { class: "scroll", tabindex: -1 });
-  const keys = h("p", { class: "hint keys" }, say("matrix_keys"));
-  place.append(h("h3", {}, say("matrix")), hint, scroll, keys);
-  /** @type {Matrix | null} */
+  const hint = h("p", { class: "hint keys", id: "matrix-hint" }, say("matrix_hint"), " ", say("matrix_keys"));
+  place.append(h("h2", { class: "hidden-visually" }, say("matrix")), scroll, hint);
+  /** @type {Matrix | Dense | null} */
   let matrix = null;
   let room = 0;
   const rebuild = () => {
     const table = tables.current;
-    place.hidden = table === null;
-    if (table === null) return;
-    place.parentElement?.classList.toggle("one-column", table.columns.length > LONG);
-    hint.hidden = keys.hidden = !store.state.live;
-    hint.textContent = say("matrix_hint");
+    if (table === null) return void (matrix = null);
+    hint.hidden = !store.state.live;
     const held = scroll.contains(document.activeElement);
     room = scroll.clientWidth;
-    matrix = new Matrix(table, store, room);
+    const many = Math.max(table.rows.length, table.columns.length) > MOST_DRAWN;
+    matrix = many ? new Dense(table, store, room) : new Matrix(table, store, room);
     replace(scroll, matrix.picture);
     matrix.mark();
     if (held) matrix.focus();
@@ -71,8 +74,12 @@ class Matrix {
     this.slanted = widest > this.cell - 4;
     this.top = this.slanted ? widest * 0.71 + 20 : 24;
     this.lean = this.slanted ? widest * 0.71 : 0;
-    this.width = this.left + table.columns.length * this.cell + Math.max(ASIDE, this.lean);
-    this.height = this.top + table.rows.length * this.cell + BAR + 22;
+    this.tall = Math.min(this.cell, clamp(Math.floor(FITTING / table.rows.length), LOW, HIGH));
+    const starts = [0];
+    for (const unit of table.columns) starts.push(starts[starts.length - 1] + this.cell * (unit.special ? THIN : 1));
+    this.starts = starts;
+    this.width = this.x(table.columns.length) + Math.max(ASIDE, this.lean);
+    this.height = this.top + table.rows.length * this.tall + BAR;
     /** @type {SVGElement[][]} */
     this.cells = [];
     this.picture = this.draw();
@@ -80,12 +87,12 @@ class Matrix {
 
   draw() {
     const size = { width: this.width, height: this.height, viewBox: `0 0 ${this.width} ${this.height}` };
-    const key = this.cell < SMALL ? "matrix fine" : "matrix";
+    const key = Math.min(this.cell, this.tall) < SMALL ? "matrix fine" : "matrix";
     const picture = s("svg", { class: key, ...size, role: "grid", "aria-label": say("matrix_label") });
     if (this.store.state.live) picture.setAttribute("aria-describedby", "matrix-hint");
     picture.append(this.columnLabels(), ...this.table.rows.map((_, t) => this.row(t)));
     picture.append(this.windows(), this.entropyBars(), this.coverageBars());
-    this.mover = s("rect", { class: "row-mark", height: this.cell, rx: 3, "pointer-events": "none" });
+    this.mover = s("rect", { class: "row-mark", height: this.tall, rx: 3, "pointer-events": "none" });
     picture.append(this.mover);
     picture.addEventListener("keydown", (event) => this.key(/** @type {KeyboardEvent} */ (event)));
     picture.addEventListener("focusin", (event) => this.reach(event));
@@ -96,7 +103,7 @@ class Matrix {
   columnLabels() {
     const { ban } = changeOf(this.store.state);
     const labels = this.table.columns.map((unit, j) => {
-      const x = this.x(j) + this.cell / 2;
+      const x = this.x(j) + this.wide(j) / 2;
       const y = this.top - 8;
       const banned = unit.pieces.every((piece) => ban.includes(piece)) && this.table.view.kind !== "decoder-self";
       const place = this.slanted
@@ -119,7 +126,7 @@ class Matrix {
           (edit) => edit.kind === this.table.view.kind && rows[t].pieces.includes(edit.step ?? -1) &&
             (edit.position === null || column.pieces.includes(edit.position)),
         );
-        const inner = { x: this.x(j) + 1, y: y + 1, width: this.cell - 2, height: this.cell - 2, rx: 3 };
+        const inner = { x: this.x(j) + 1, y: y + 1, width: this.wide(j) - 2, height: this.tall - 2, rx: 3 };
         return s("g", {
           class: edited ? "cell edited" : "cell", role: "gridcell", tabindex: -1, "data-row": t, "data-column": j,
           "aria-label": say("cell", { row: rows[t].label, column: column.label, weight: weight(value) }),
@@ -128,7 +135,7 @@ class Matrix {
           s("title", {}, say("cell", { row: rows[t].label, column: column.label, weight: weight(value) })));
       }),
     );
-    const label = { x: this.left - 8, y: y + this.cell / 2, "text-anchor": "end", "dominant-baseline": "central" };
+    const label = { x: this.left - 8, y: y + this.tall / 2, "text-anchor": "end", "dominant-baseline": "central" };
     const name = s("text", { ...label, class: "label", role: "rowheader", "data-row": t }, short(rows[t].label));
     return s("g", { role: "row" }, name, this.cells[t]);
   }
@@ -143,11 +150,11 @@ class Matrix {
       const [first, last] = trace.window;
       const from = this.along(first - 0.5);
       const to = this.along(last + 0.5);
-      const size = { x: from, y: this.y(t) + 0.5, width: Math.max(to - from, 0), height: this.cell - 1, rx: 4 };
+      const size = { x: from, y: this.y(t) + 0.5, width: Math.max(to - from, 0), height: this.tall - 1, rx: 4 };
       group.append(s("rect", { ...size, class: "window", "data-row": t }));
       if (trace.centre === null) return;
       const x = this.along(trace.centre - 1);
-      group.append(s("line", { x1: x, x2: x, y1: this.y(t) + 2, y2: this.y(t) + this.cell - 2, class: "centre" },
+      group.append(s("line", { x1: x, x2: x, y1: this.y(t) + 2, y2: this.y(t) + this.tall - 2, class: "centre" },
         s("title", {}, say("window_note", { centre: decimal(trace.centre) }))));
       if (trace.gaussian) group.append(this.bell(trace.gaussian, trace.window, t));
     });
@@ -161,18 +168,21 @@ class Matrix {
    */
   bell(gaussian, [first, last], t) {
     const points = [];
-    const floor = this.y(t) + this.cell - 2;
-    for (let j = first; j <= last; j++) {
-      points.push(`${this.along(j).toFixed(1)},${(floor - (this.cell - 4) * gaussian[j]).toFixed(1)}`);
+    const floor = this.y(t) + this.tall - 2;
+    const value = bellOf(gaussian, first, last);
+    const [from, to] = [first - 0.5, last + 0.5];
+    for (let k = 0; k <= 48; k++) {
+      const at = from + ((to - from) * k) / 48;
+      points.push(`${this.along(at).toFixed(1)},${(floor - (this.tall - 4) * value(at)).toFixed(1)}`);
     }
     return s("polyline", { points: points.join(" "), class: "bell", "data-row": t });
   }
 
   entropyBars() {
-    const x = this.left + this.table.columns.length * this.cell + 8;
+    const x = this.x(this.table.columns.length) + 8;
     const most = Math.max(1, Math.log2(Math.max(this.table.columns.length, 2)));
     const bars = (this.table.measures?.entropy ?? []).map((bits, t) => {
-      const middle = this.y(t) + this.cell / 2;
+      const middle = this.y(t) + this.tall / 2;
       return s("g", {},
         s("rect", { x, y: middle - 2, height: 4, width: (bits / most) * BAR, rx: 2, class: "measure" }),
         s("title", {}, `${say("entropy")}: ${decimal(bits)}`));
@@ -186,7 +196,7 @@ class Matrix {
     const sums = this.table.measures?.coverage ?? [];
     const most = Math.max(1, ...sums);
     const bars = sums.map((sum, j) => {
-      const size = { x: this.x(j) + this.cell / 2 - 2, y, width: 4, height: (sum / most) * (BAR - 16), rx: 2 };
+      const size = { x: this.x(j) + this.wide(j) / 2 - 2, y, width: 4, height: (sum / most) * (BAR - 16), rx: 2 };
       return s("g", {}, s("rect", { ...size, class: "measure" }),
         s("title", {}, `${say("coverage")}: ${decimal(sum)}`));
     });
@@ -195,13 +205,18 @@ class Matrix {
   }
 
   /** @param {number} j */
+  wide(j) {
+    return this.starts[j + 1] - this.starts[j];
+  }
+
+  /** @param {number} j */
   x(j) {
-    return this.left + j * this.cell;
+    return this.left + this.starts[j];
   }
 
   /** @param {number} t */
   y(t) {
-    return this.top + t * this.cell;
+    return this.top + t * this.tall;
   }
 
   /**
@@ -214,7 +229,7 @@ class Matrix {
       const { pieces } = columns[j];
       const offset = position - pieces[0] + 0.5;
       if (offset <= pieces.length || j === columns.length - 1) {
-        return this.x(j) + clamp(offset / pieces.length, 0, 1) * this.cell;
+        return this.x(j) + clamp(offset / pieces.length, 0, 1) * this.wide(j);
       }
     }
     return this.left;
@@ -229,7 +244,7 @@ class Matrix {
     });
     this.picture.classList.toggle("has-row", row >= 0);
     this.mover?.setAttribute("x", String(this.left));
-    this.mover?.setAttribute("width", String(row < 0 ? 0 : this.table.columns.length * this.cell));
+    this.mover?.setAttribute("width", String(row < 0 ? 0 : this.x(this.table.columns.length) - this.left));
     this.mover?.setAttribute("y", String(this.y(Math.max(row, 0))));
     this.cells.flat().forEach((cell) => {
       cell.setAttribute("tabindex", "-1");
@@ -260,7 +275,8 @@ class Matrix {
    */
   select(row, column) {
     const step = this.table.rows[row].pieces[0];
-    this.store.set({ step, position: this.table.columns[column].pieces[0], pinned: true, playing: false });
+    const position = this.table.columns[column].pieces[0];
+    this.store.set({ step, position, lit: true, held: true, from: null, pinned: true, playing: false });
   }
 
   /** @param {KeyboardEvent} event */
@@ -271,26 +287,8 @@ class Matrix {
     const column = Number(cell.getAttribute("data-column"));
     const moves = { ArrowUp: [-1, 0], ArrowDown: [1, 0], ArrowLeft: [0, -1], ArrowRight: [0, 1] };
     const move = moves[/** @type {keyof typeof moves} */ (event.key)];
-    if (event.key === "Escape") this.store.set({ position: null, pinned: false });
-    else if (move) this.cells[row + move[0]]?.[column + move[1]]?.focus();
+    if (move) this.cells[row + move[0]]?.[column + move[1]]?.focus();
     else if (!this.store.state.live || !change(event.key, this.store, this.table, row, column)) return;
     event.preventDefault();
   }
-}
-
-const pen = document.createElement("canvas").getContext("2d");
-
-/**
- * The approximate width of a label.
- * @param {string} label
- */
-export function measure(label) {
-  if (!pen) return label.length * 8;
-  pen.font = "13.5px system-ui, sans-serif";
-  return pen.measureText(short(label)).width + 4;
-}
-
-/** @param {string} label */
-function short(label) {
-  return [...label].length > 20 ? [...label].slice(0, 19).join("") + "…" : label;
 }

@@ -13,6 +13,7 @@ export function mountModels(place, store, mode) {
   store.listen((state, before) => {
     if (state.models === before.models && state.chosen === before.chosen) return;
     const held = place.contains(document.activeElement) ? document.activeElement?.getAttribute("value") : null;
+    place.hidden = readers(state, mode).length < 2;
     replace(place, h("legend", {}, say("models")), ...readers(state, mode).map((model) => choice(store, model)));
     if (held) [...place.querySelectorAll("input")].find((box) => box.value === held)?.focus();
   });

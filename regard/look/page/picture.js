@@ -3,13 +3,11 @@
 import { toggleBan } from "./actions.js";
 import { cellName, drawCells, lightCells, markCells, tellGrid } from "./cells.js";
 import { h, replace } from "./dom.js";
-import { icon } from "./icon.js";
 import { say } from "./language.js";
 import { weight as written } from "./number.js";
 import { mapOf, unitAt, unitsOf } from "./record.js";
-import { changeOf, shown } from "./store.js";
+import { NOWHERE, changeOf, shown } from "./store.js";
 
-const WORD_TIME = 1100; // milliseconds per word
 const MOST_TOLD = 3; // cells named in a word's accessible label
 
 /**
@@ -27,10 +25,8 @@ export function mountPicture(place, store) {
   const caption = h("p", { class: "sentence", dir: "auto" });
   const note = h("div", {});
   const hint = h("p", { class: "hint" });
-  const play = h("button", { class: "play" });
-  const show = h("div", { class: "telling-side" }, caption, h("div", { class: "row" }, play, note));
-  place.append(h("h3", {}, say("picture")), hint, h("div", { class: "picture" }, frame, show));
-  playWords(play, store);
+  const show = h("div", { class: "telling-side" }, caption, note);
+  place.append(h("h2", {}, say("picture")), hint, h("div", { class: "picture" }, frame, show));
   const depends = /** @type {const} */ (["step", "layer", "head", "unit", "specials"]);
   store.listen((state, before) => {
     const look = shown(state);
@@ -76,7 +72,7 @@ function drawPicture(frame, store, look) {
  */
 function word(store, unit) {
   const look = () => {
-    if (!store.state.playing) store.set({ step: unit.pieces[0], position: null, pinned: false });
+    if (!store.state.playing) store.set({ ...NOWHERE, step: unit.pieces[0], lit: true });
   };
   return h("button", { class: "word target", pointerenter: look, focus: look, click: look }, h("bdi", {}, unit.label));
 }
@@ -121,40 +117,4 @@ function spoken(look, unit, weights) {
     .slice(0, MOST_TOLD)
     .map(({ weight, position }) => `${cellName(position, columns)} ${written(weight)}`);
   return say("looks_at", { word: unit.label, places: places.join("; ") });
-}
-
-/**
- * Play the words one after another.
- * @param {HTMLElement} button
- * @param {Store} store
- */
-function playWords(button, store) {
-  let timer = 0;
-  const draw = () => {
-    replace(button, icon(timer ? "pause" : "play"));
-    button.setAttribute("aria-label", say(timer ? "pause" : "play_words"));
-    button.setAttribute("title", say(timer ? "pause" : "play_words"));
-  };
-  const stop = () => {
-    clearInterval(timer);
-    timer = 0;
-    draw();
-  };
-  const go = (/** @type {boolean} */ first) => {
-    const look = shown(store.state);
-    const units = look?.image ? unitsOf(look.target, store.state.unit, store.state.specials) : [];
-    const next = units[first ? 0 : unitAt(units, store.state.step) + 1];
-    if (next) store.set({ step: next.pieces[0], position: null, pinned: false, playing: false });
-    else stop();
-  };
-  button.addEventListener("click", () => {
-    if (timer) return stop();
-    timer = setInterval(() => go(false), WORD_TIME);
-    go(true);
-    draw();
-  });
-  store.listen((state, before) => {
-    if (timer && (shown(state) !== shown(before) || state.playing)) stop();
-  });
-  draw();
 }

@@ -1,13 +1,14 @@
-/** The player: the five stages of every target step, played or stepped. */
+/** The controls under the ribbons: play, step, and a scrubber over the words of what is selected. */
 
 import { h, replace, stillness } from "./dom.js";
 import { icon } from "./icon.js";
 import { say } from "./language.js";
-import { hasAttention, traceAt } from "./record.js";
-import { STAGES, drawStep, showStage, tellStage } from "./stages.js";
+import { hasAttention, unitAt, unitsOf } from "./record.js";
+import { STAGES } from "./stages.js";
 import { shown } from "./store.js";
 
-const STAGE_TIME = 1500; // milliseconds at speed 1
+const STAGE_TIME = 1300; // milliseconds at speed 1
+const WORD_TIME = 800;
 const SPEEDS = [0.5, 1, 2, 4];
 
 /** @typedef {import("./store.js").Store} Store */
@@ -15,68 +16,41 @@ const SPEEDS = [0.5, 1, 2, 4];
 /**
  * @param {HTMLElement} place
  * @param {Store} store
+ * @param {import("./table.js").Tables} tables
  */
-export function mountPlayer(place, store) {
-  const play = h("button", { class: "play", click: () => toggle(store) });
-  const said = h("p", { class: "telling", "aria-live": "polite" });
-  const word = h("p", { class: "at-word" });
-  const stages = h("ol", { class: "stages" }, STAGES.map((name, index) =>
-    h("li", {}, h("button", { "data-stage": index, click: () => go(store, at(store), index) }, say(`stage_${name}`)))));
+export function mountPlayer(place, store, tables) {
+  const film = new Film(store, tables);
+  const play = h("button", { class: "play", click: () => film.toggle() });
+  const word = h("p", { class: "at-word", "aria-live": "off" });
+  const scrub = /** @type {HTMLInputElement} */ (
+    h("input", { type: "range", min: 0, step: 1, "aria-label": say("scrub"), class: "scrub" }));
+  scrub.addEventListener("input", () => film.go(Number(scrub.value), store.state.stage));
   const speed = h("select", { "aria-label": say("speed"), change: (/** @type {Event} */ event) =>
     store.set({ speed: Number(/** @type {HTMLSelectElement} */ (event.target).value) }) },
     SPEEDS.map((value) => h("option", { value, selected: value === 1 }, `${value}×`)));
-  const body = h("div", { class: "step-body" });
-  place.append(
-    h("h3", { id: "player-title" }, say("player")),
-    h("p", { class: "hint" }, say("player_hint")),
-    h("div", { class: "controls", role: "toolbar", "aria-labelledby": "player-title" },
-      button("first", "first", () => go(store, 0, 0)), button("back", "previous", () => walk(store, -1)), play,
-      button("on", "next", () => walk(store, 1)), speed, word),
-    stages, said, body);
-  place.addEventListener("keydown", (event) => keys(store, event));
-  let drawn = "";
-  /** @type {import("./record.js").Look | null} */
-  let of = null;
-  store.listen((state) => {
-    const look = shown(state);
-    place.hidden = look === null || !canPlay(look);
-    if (look === null || place.hidden) return;
-    [...stages.children].forEach((each, index) => each.toggleAttribute("hidden", !hasAttention(look) && index < 3));
-    const vector = say(hasAttention(look) ? "stage_context" : "fixed_title");
-    write(/** @type {HTMLElement} */ (stages.querySelector('[data-stage="3"]')), vector);
-    replace(play, icon(state.playing ? "pause" : "play"));
-    play.setAttribute("aria-label", say(state.playing ? "pause" : "play"));
-    const step = at(store);
-    const trace = traceAt(look, step, state);
-    const wanted = `${step} ${trace?.layer} ${trace?.head}`;
-    if (wanted !== drawn || of !== look) drawStep(body, look, step, trace);
-    [drawn, of] = [wanted, look];
-    showStage(body, state.stage);
-    const pieces = look.steps.length;
-    write(word, say("at_word", { word: step + 1, words: pieces, piece: look.steps[step].piece }));
-    write(said, tellStage(look, step, trace, state.stage));
-    for (const each of stages.querySelectorAll("button")) {
-      each.setAttribute("aria-current", Number(each.dataset.stage) === state.stage ? "step" : "false");
+  place.append(h("div", { class: "controls", role: "toolbar", "aria-label": say("player") },
+    button("back", "previous", () => film.walk(-1)), play, button("on", "next", () => film.walk(1)), scrub, word, speed));
+  document.addEventListener("keydown", (event) => keys(film, event, place));
+  const show = (/** @type {import("./store.js").State} */ state) => {
+    const rows = film.rows();
+    place.hidden = rows.length < 2;
+    if (place.hidden) return;
+    if (play.dataset.playing !== String(state.playing)) {
+      play.dataset.playing = String(state.playing);
+      replace(play, icon(state.playing ? "pause" : "play"));
+      play.setAttribute("aria-label", say(state.playing ? "pause" : "play"));
+      play.title = say("play_key");
     }
-  });
-  run(store);
-}
-
-/**
- * Whether the record has a trace; custom models may have none.
- * @param {import("./record.js").Look} look
- */
-function canPlay(look) {
-  return look.steps.length > 0 && (!hasAttention(look) || look.steps.some((each) => each.attention.length > 0));
-}
-
-/**
- * Write text only if it changed, so a screen reader announces it once.
- * @param {HTMLElement} element
- * @param {string} text
- */
-function write(element, text) {
-  if (element.textContent !== text) element.textContent = text;
+    const row = Math.max(0, film.row());
+    scrub.max = String(rows.length - 1);
+    scrub.value = String(row);
+    const told = say("at_word", { word: row + 1, words: rows.length, piece: rows[row]?.label ?? "" });
+    if (word.textContent !== told) word.textContent = told;
+    scrub.setAttribute("aria-valuetext", told);
+  };
+  store.listen(show);
+  tables.listen(() => show(store.state));
+  film.run();
 }
 
 /**
@@ -88,85 +62,110 @@ function button(sign, name, click) {
   return h("button", { class: "round", "aria-label": say(name), title: say(name), click }, icon(sign));
 }
 
-/**
- * The current target step.
- * @param {Store} store
- */
-function at({ state }) {
-  const last = (shown(state)?.steps.length ?? 1) - 1;
-  return state.kind === "encoder-self" ? 0 : Math.min(state.step ?? 0, last);
+/** The rows of the selected map, one after the other; each in its stages while the steps are open. */
+class Film {
+  /**
+   * @param {Store} store
+   * @param {import("./table.js").Tables} tables
+   */
+  constructor(store, tables) {
+    this.store = store;
+    this.tables = tables;
+  }
+
+  /** The words that are played: the rows of the map, or the target of a model without one. */
+  rows() {
+    const { unit, specials } = this.store.state;
+    const look = shown(this.store.state);
+    if (this.store.state.panel === "steps" && look && this.staged()) return unitsOf(look.target, "pieces", true);
+    return this.tables.current?.rows ?? (look ? unitsOf(look.target, unit, specials) : []);
+  }
+
+  row() {
+    return unitAt(this.rows(), this.store.state.step);
+  }
+
+  /** Whether each word has stages: the steps are open, and the record has the numbers of what is selected. */
+  staged() {
+    const { panel, kind, moment } = this.store.state;
+    return panel === "steps" && (kind === "cross" || !hasAttention(/** @type {any} */ (shown(this.store.state)))) && moment === null;
+  }
+
+  /** Without attention there are no stages between vector and word. */
+  first() {
+    const look = shown(this.store.state);
+    return look && hasAttention(look) ? 0 : 3;
+  }
+
+  /**
+   * @param {number} row
+   * @param {number} stage
+   */
+  go(row, stage) {
+    const unit = this.rows()[row];
+    if (!unit) return;
+    this.store.set({ step: unit.pieces[0], stage, lit: true, from: null, position: null, pinned: false });
+  }
+
+  /**
+   * One stage or one word on or back; false at the end.
+   * @param {number} direction
+   */
+  walk(direction) {
+    const rows = this.rows();
+    const row = this.row();
+    const { stage } = this.store.state;
+    if (row < 0) {
+      if (direction > 0) this.go(0, this.first());
+      return direction > 0 && rows.length > 0;
+    }
+    const next = stage + direction;
+    if (this.staged() && next >= this.first() && next < STAGES.length) this.go(row, next);
+    else if (row + direction < 0 || row + direction >= rows.length) return false;
+    else this.go(row + direction, direction > 0 ? this.first() : STAGES.length - 1);
+    return true;
+  }
+
+  toggle() {
+    const { playing, stage, reveal } = this.store.state;
+    if (reveal !== null) this.store.set({ reveal: null });
+    const row = this.row();
+    const over = row >= this.rows().length - 1 && (!this.staged() || stage === STAGES.length - 1);
+    if (!playing && (row < 0 || over)) this.go(0, this.first());
+    this.store.set({ playing: !playing, lit: !playing, held: false });
+  }
+
+  /** Advance while playing. */
+  run() {
+    let timer = 0;
+    this.store.listen((state, before) => {
+      const clock = /** @type {const} */ (["playing", "speed", "stage", "step", "panel"]);
+      if (clock.every((name) => state[name] === before[name])) return;
+      clearTimeout(timer);
+      if (!state.playing) return;
+      const pause = (stillness() ? 1.4 : 1) * ((this.staged() ? STAGE_TIME : WORD_TIME) / state.speed);
+      timer = setTimeout(() => {
+        if (!this.walk(1)) this.store.set({ playing: false, lit: false });
+      }, pause);
+    });
+  }
 }
 
 /**
- * @param {Store} store
- * @param {number} step
- * @param {number} stage
- */
-function go(store, step, stage) {
-  const kind = store.state.kind === "encoder-self" ? { kind: "cross", layer: null, head: null } : {};
-  store.set({ ...kind, step, stage, position: null, pinned: false });
-}
-
-/**
- * Go one stage forward or back; false at the end.
- * @param {Store} store
- * @param {number} direction
- */
-function walk(store, direction) {
-  const look = shown(store.state);
-  if (!look) return false;
-  const { stage } = store.state;
-  const step = store.state.step === null ? 0 : at(store);
-  // Without attention there are no stages between vector and word.
-  const first = hasAttention(look) ? 0 : 3;
-  const next = stage + direction;
-  if (store.state.step === null && direction > 0) go(store, 0, first);
-  else if (next >= first && next < STAGES.length) go(store, step, next);
-  else if (step + direction < 0 || step + direction >= look.steps.length) return false;
-  else go(store, step + direction, direction > 0 ? first : STAGES.length - 1);
-  return true;
-}
-
-/** @param {Store} store */
-function toggle(store) {
-  const { playing, step, stage } = store.state;
-  const last = (shown(store.state)?.steps.length ?? 1) - 1;
-  const ended = step === null || (step >= last && stage === STAGES.length - 1);
-  if (!playing && ended) go(store, 0, 0);
-  store.set({ playing: !playing });
-}
-
-/**
- * @param {Store} store
+ * Space plays everywhere outside of fields; the arrows step where nothing else uses them.
+ * @param {Film} film
  * @param {KeyboardEvent} event
+ * @param {HTMLElement} place
  */
-function keys(store, event) {
+function keys(film, event, place) {
   const target = /** @type {Element} */ (event.target);
-  if (target.matches("select") || event.ctrlKey || event.metaKey || event.altKey) return;
+  if (event.ctrlKey || event.metaKey || event.altKey || place.hidden || event.defaultPrevented) return;
+  if (target.closest("textarea, input, select, summary, .cells") || film.rows().length === 0) return;
   const on = { ArrowRight: 1, ArrowLeft: -1 }[event.key];
-  if (event.key === " " && !target.matches("button:not(.play)")) toggle(store);
-  else if (on && event.shiftKey) {
-    const last = (shown(store.state)?.steps.length ?? 1) - 1;
-    go(store, Math.max(0, Math.min(last, at(store) + on)), store.state.stage);
-  } else if (on) walk(store, on);
-  else return;
+  if (event.key === " " && !target.closest("button, a")) film.toggle();
+  else if (on && !target.closest(".cell, .matrix")) {
+    if (event.shiftKey) film.go(Math.max(0, film.row() + on), film.store.state.stage);
+    else film.walk(on);
+  } else return;
   event.preventDefault();
-}
-
-/**
- * Advance while playing.
- * @param {Store} store
- */
-function run(store) {
-  let timer = 0;
-  store.listen((state, before) => {
-    const clock = /** @type {const} */ (["playing", "speed", "stage", "step"]);
-    if (clock.every((name) => state[name] === before[name])) return;
-    clearTimeout(timer);
-    if (!state.playing) return;
-    const pause = (stillness() ? 1.4 : 1) * (STAGE_TIME / state.speed);
-    timer = setTimeout(() => {
-      if (!walk(store, 1)) store.set({ playing: false });
-    }, pause);
-  });
 }

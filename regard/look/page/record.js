@@ -1,20 +1,20 @@
 /** Units (words or pieces) and maps derived from a look record (regard-look/1). */
 
 /**
- * @typedef {{text: string, word: number | null}} Piece
- * @typedef {{text: string, words: string[], pieces: Piece[]}} Side
+ * @typedef {{text: string, word: number | null, unit?: number | null}} Piece
+ * @typedef {{text: string, words: string[], units?: {text: string, word: number, unfamiliar?: string | null}[], pieces: Piece[]}} Side
  * @typedef {{piece: string, id: number, probability: number}} Candidate
  * @typedef {{kind: string, layer: number, head: number, query: number[], scores: (number | null)[],
  *   weights: number[], weighted_values: number[][], context: number[], centre: number | null,
  *   window: [number, number] | null, gaussian: number[] | null}} Trace
  * @typedef {{piece: string, id: number, probability: number, candidates: Candidate[], attention: Trace[]}} Step
- * @typedef {{id: number, parent: number | null, step: number, piece: string, log_probability: number,
+ * @typedef {{id: number, parent: number | null, step: number, piece: string, token: number, log_probability: number,
  *   score: number, state: "kept" | "pruned" | "finished" | "best"}} Node
  * @typedef {{kind: string, layer: number | null, head: number | null, step: number | null,
  *   position: number | null, replace?: number | null, multiply?: number | null}} Edit
  * @typedef {{width: number, height: number, rows: number, columns: number, png: string}} Picture
  * @typedef {{format: string, model: any, source: Side, target: Side, score: number, log_probability: number,
- *   finished: boolean, forced: boolean, prefix: number, alignment: number[][] | null,
+ *   finished: boolean, mean_probability?: number | null, doubtful?: boolean, forced: boolean, prefix: number, alignment: number[][] | null,
  *   attention: Record<string, number[][][][]>, steps: Step[], shown_dimensions: number, dimensions?: any,
  *   fixed_vector: number[] | null, image?: Picture | null, intervention: {ban: number[], edits: Edit[]} | null,
  *   beam: {nodes: Node[]} | null, over_time: any[] | null,
@@ -32,14 +32,32 @@
  */
 export function unitsOf(side, unit, specials) {
   /** @type {Unit[]} */
-  const units = unit === "words" ? side.words.map((label) => ({ label, pieces: [], special: false })) : [];
+  const units = unit === "words" ? labelsOf(side).map((label) => ({ label, pieces: [], special: false })) : [];
   side.pieces.forEach((piece, index) => {
     const special = piece.word === null;
     if (special && !specials) return;
-    if (unit === "words" && !special) units[/** @type {number} */ (piece.word)]?.pieces.push(index);
+    if (unit === "words" && !special) units[/** @type {number} */ (piece.unit ?? piece.word)]?.pieces.push(index);
     else units.push({ label: piece.text, pieces: [index], special });
   });
   return units.filter((each) => each.pieces.length > 0).sort((one, other) => one.pieces[0] - other.pieces[0]);
+}
+
+/**
+ * The words of a sentence, punctuation apart.
+ * @param {Side} side
+ */
+export function labelsOf(side) {
+  return side.units?.map((each) => each.text) ?? side.words;
+}
+
+/**
+ * The probability of a word: the geometric mean over its pieces.
+ * @param {Look} look
+ * @param {Unit} unit
+ */
+export function probabilityOf(look, unit) {
+  const product = unit.pieces.reduce((all, piece) => all * (look.steps[piece]?.probability ?? 1), 1);
+  return product ** (1 / unit.pieces.length);
 }
 
 /**
@@ -60,7 +78,7 @@ export function sidesOf(look, kind) {
  * @returns {Side}
  */
 function readSoFar(target) {
-  return { ...target, pieces: [{ text: "<s>", word: null }, ...target.pieces.slice(0, -1)] };
+  return { ...target, pieces: [{ text: "<s>", word: null, unit: null }, ...target.pieces.slice(0, -1)] };
 }
 
 /**
@@ -138,43 +156,78 @@ export function unitAt(units, piece) {
 }
 
 /**
- * The trace of the selected head at a step; without a selected head, the one used for the alignment.
+ * The trace of the selected head at a step; without a selected head, the one closest to the alignment over the sentence.
  * @param {Look} look
  * @param {number} step
  * @param {View} view
  * @returns {Trace | null}
  */
 export function traceAt(look, step, view) {
-  const traces = (look.steps[step]?.attention ?? []).filter((trace) => trace.kind === "cross");
-  if (traces.length === 0) return null;
-  const named = view.kind === "cross" && view.layer !== null;
-  const near = traces.filter((trace) => !named || trace.layer === view.layer);
-  if (named && view.head !== null) return near.find((trace) => trace.head === view.head) ?? near[0] ?? traces[0];
-  const row = look.alignment?.[step] ?? [];
-  const distance = (/** @type {Trace} */ trace) =>
-    trace.weights.reduce((sum, weight, j) => sum + Math.abs(weight - (row[j] ?? 0)), 0);
-  return near.reduce((best, trace) => (distance(trace) < distance(best) ? trace : best), near[0]);
+  const traces = tracesOf(look, step);
+  if (traces.length === 0 || view.kind !== "cross") return null;
+  const wanted = view.layer !== null && view.head !== null ? view : { ...closestHead(look, view.layer) };
+  return traces.find((trace) => trace.layer === wanted.layer && trace.head === wanted.head) ?? traces[0];
 }
 
 /**
- * The keys of a step: source pieces, or the image cells with the largest weights.
+ * @param {Look} look
+ * @param {number} step
+ */
+function tracesOf(look, step) {
+  return (look.steps[step]?.attention ?? []).filter((trace) => trace.kind === "cross");
+}
+
+/** @type {WeakMap<Look, Map<number | null, {layer: number, head: number}>>} */
+const closest = new WeakMap();
+
+/**
+ * One head for the whole sentence, of one layer or of all, so that playing does not jump between heads.
+ * @param {Look} look
+ * @param {number | null} layer
+ */
+function closestHead(look, layer) {
+  const known = closest.get(look) ?? new Map();
+  closest.set(look, known);
+  if (!known.has(layer)) {
+    /** @type {Map<string, {layer: number, head: number, distance: number}>} */
+    const heads = new Map();
+    look.steps.forEach((_, step) => {
+      const row = look.alignment?.[step] ?? [];
+      for (const trace of tracesOf(look, step)) {
+        if (layer !== null && trace.layer !== layer) continue;
+        const name = `${trace.layer} ${trace.head}`;
+        const distance = trace.weights.reduce((sum, weight, j) => sum + Math.abs(weight - (row[j] ?? 0)), 0);
+        const before = heads.get(name)?.distance ?? 0;
+        heads.set(name, { layer: trace.layer, head: trace.head, distance: before + distance });
+      }
+    });
+    known.set(layer, [...heads.values()].sort((one, other) => one.distance - other.distance)[0] ?? { layer: 0, head: 0 });
+  }
+  return /** @type {{layer: number, head: number}} */ (known.get(layer));
+}
+
+const MOST_PLACES = 14; // keys whose numbers are shown at a time
+
+/**
+ * The keys of a step: the source pieces in their order, or those or the image cells with the largest weights.
  * @param {Look} look
  * @param {Trace} trace
  * @returns {{label: string, position: number}[]}
  */
 export function placesOf(look, trace) {
-  if (!look.image) return look.source.pieces.map((piece, position) => ({ label: piece.text, position }));
+  const all = trace.weights.map((value, position) => ({ value, position }));
+  const kept = all.length <= MOST_PLACES ? all : all.toSorted((one, other) => other.value - one.value).slice(0, MOST_PLACES);
+  if (!look.image) {
+    return kept.sort((one, other) => one.position - other.position)
+      .map(({ position }) => ({ label: look.source.pieces[position]?.text ?? "", position }));
+  }
   const { columns } = look.image;
-  return trace.weights
-    .map((value, position) => ({ value, position }))
-    .sort((one, other) => other.value - one.value)
-    .slice(0, 12)
-    .map(({ position }) => ({ label: `${Math.floor(position / columns) + 1}, ${(position % columns) + 1}`, position }));
+  return kept.map(({ position }) => ({ label: `${Math.floor(position / columns) + 1}, ${(position % columns) + 1}`, position }));
 }
 
 /** @param {Look} look */
 export function hasAttention(look) {
-  return Object.keys(look.attention).length > 0;
+  return look.alignment !== null || Object.keys(look.attention).length > 0;
 }
 
 /**

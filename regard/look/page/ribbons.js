@@ -1,120 +1,189 @@
-/** Both sentences, with ribbons from each target word to the source words it attends to. */
+/** Both sentences, and between them a ribbon from each target word to the source words it attends to. */
 
 import { toggleBan } from "./actions.js";
+import { replaced } from "./diff.js";
 import { h, onceAFrame, replace, s } from "./dom.js";
+import { glow, grabbing } from "./grab.js";
 import { say } from "./language.js";
+import { drawLines } from "./lines.js";
 import { weight } from "./number.js";
-import { traceAt, unitAt } from "./record.js";
-import { changeOf } from "./store.js";
+import { probabilityOf, traceAt, unitAt } from "./record.js";
+import { NOWHERE, changeOf, originalOf } from "./store.js";
+import { tableOf } from "./table.js";
 
-const FAINTEST = 0.03;
+const MOST_IN_LINE = 30; // more words stand in two columns, as do those that do not fit one line
+const NARROW = 640; // pixels; so do all words on a phone
 
 /**
  * @typedef {import("./record.js").Unit} Unit
  * @typedef {import("./table.js").Table} Table
+ * @typedef {import("./store.js").Store} Store
+ * @typedef {{stage: HTMLElement, drawing: SVGElement, above: HTMLElement, below: HTMLElement}} Scene
  */
 
 /**
  * @param {HTMLElement} place
- * @param {import("./store.js").Store} store
+ * @param {Store} store
  * @param {import("./table.js").Tables} tables
  */
 export function mountRibbons(place, store, tables) {
   const drawing = s("svg", { class: "ribbon-lines", "aria-hidden": "true" });
-  const above = h("p", { class: "sentence", dir: "auto" });
-  const below = h("p", { class: "sentence", dir: "auto" });
-  const names = [h("span", { class: "side-name" }), h("span", { class: "side-name" })];
-  const hint = h("p", { class: "hint" });
-  const stage = h("div", { class: "ribbons" }, drawing, names[0], above, h("div", { class: "gap" }), below, names[1]);
-  place.append(h("h3", {}, say("ribbons")), hint, stage);
-  const redraw = onceAFrame(() => draw(drawing, stage, above, below, tables.current, store));
-  new ResizeObserver(redraw).observe(stage);
+  const above = h("p", { class: "sentence source", dir: "auto" });
+  const below = h("p", { class: "sentence target", dir: "auto" });
+  const stage = h("div", { class: "ribbons", tabindex: -1 }, drawing, above, h("div", { class: "gap" }), below);
+  const scene = { stage, drawing, above, below };
+  place.append(h("h2", { class: "hidden-visually" }, say("ribbons")), stage);
+  const hand = grabbing(scene, store, tables, () => redraw());
+  const redraw = onceAFrame(() => {
+    if (tables.current && stage.offsetParent !== null) {
+      drawLines(scene, tables.current, store.state, { held: hand.held, old: oldTable(store) });
+      glow(above, hand.held);
+    }
+  });
+  new ResizeObserver(() => {
+    if (tables.current) layOut(scene, tables.current);
+    redraw();
+  }).observe(stage);
+  stage.addEventListener("scroll", redraw);
 
   tables.listen((table) => {
     place.hidden = table === null;
     if (table === null) return;
-    const ownWords = table.view.kind !== "cross";
-    const mayBan = store.state.live && table.view.kind !== "decoder-self";
-    hint.textContent = say("ribbons_hint") + (mayBan ? " " + say("ribbons_ban") : "");
-    names[0].textContent = say(table.view.kind === "decoder-self" ? "to_target" : "from_source");
-    names[1].textContent = say(table.view.kind === "encoder-self" ? "from_source" : "to_target");
-    replace(above, ...spaced(table.columns.map((unit) => sourceWord(store, unit, mayBan))));
-    replace(below, ...spaced(table.rows.map((unit) => targetWord(store, unit))));
-    stage.classList.toggle("own-words", ownWords);
-    mark(above, below, tables.current, store);
+    write(scene, store, table);
+    layOut(scene, table);
+    mark(scene, table, store);
     redraw();
   });
   store.listen((state, before) => {
-    if (state.step === before.step && state.position === before.position) return;
-    mark(above, below, tables.current, store);
+    const depends = /** @type {const} */ ([
+      "step", "lit", "from", "position", "reveal", "invitation", "threshold", "playing", "stage", "panel",
+    ]);
+    if (tables.current === null || depends.every((name) => state[name] === before[name])) return;
+    mark(scene, tables.current, store);
     redraw();
   });
+  leaving(stage, store);
   document.fonts?.ready.then(redraw);
 }
 
-/** @param {HTMLElement[]} words */
-function spaced(words) {
-  return words.flatMap((word) => [word, " "]);
+/**
+ * Leaving, Escape and a click beside the words bring back the overview.
+ * @param {HTMLElement} stage
+ * @param {Store} store
+ */
+function leaving(stage, store) {
+  const rest = () => store.set({ lit: false, held: false, from: null, position: null, pinned: false });
+  stage.addEventListener("pointerleave", () => {
+    const { lit, held, from, playing } = store.state;
+    if (!playing && (from !== null || (lit && !held))) store.set({ from: null, lit: held });
+  });
+  stage.addEventListener("click", (event) => {
+    if (!(/** @type {Element} */ (event.target).closest(".word, .grip, .knob"))) rest();
+  });
+  document.addEventListener("keydown", (event) => {
+    if (event.key === "Escape") rest();
+  });
 }
 
 /**
- * @param {import("./store.js").Store} store
+ * The original's map in the same view, while a change is shown.
+ * @param {Store} store
+ */
+function oldTable({ state }) {
+  const original = originalOf(state);
+  return original === null ? null : tableOf(state, original);
+}
+
+/**
+ * @param {Scene} scene
+ * @param {Store} store
+ * @param {Table} table
+ */
+function write({ stage, above, below }, store, table) {
+  const { kind } = table.view;
+  const mayBan = store.state.live && kind !== "decoder-self";
+  const original = kind === "encoder-self" ? null : originalOf(store.state);
+  const labels = table.rows.map((unit) => unit.label);
+  const before = original ? (tableOf(store.state, original)?.rows ?? []).map((unit) => unit.label) : labels;
+  const told = replaced(labels, before);
+  const unseen = new Set((table.look.source.units ?? []).flatMap((unit, index) => (unit.unfamiliar ? [index] : [])));
+  stage.classList.toggle("fresh", store.state.reveal !== null);
+  stage.dataset.kind = kind;
+  above.setAttribute("aria-label", say(kind === "decoder-self" ? "to_target" : "from_source"));
+  below.setAttribute("aria-label", say(kind === "encoder-self" ? "from_source" : "to_target"));
+  replace(above, ...table.columns.map((unit) => sourceWord(store, table, unit, mayBan, unseen)));
+  replace(below, ...table.rows.map((unit, t) => targetWord(store, table, unit, told[t])));
+}
+
+/**
+ * @param {Store} store
+ * @param {Table} table
  * @param {Unit} unit
  * @param {boolean} mayBan
+ * @param {Set<number>} unseen
  */
-function sourceWord(store, unit, mayBan) {
+function sourceWord(store, table, unit, mayBan, unseen) {
   const { ban } = changeOf(store.state);
   const banned = unit.pieces.every((piece) => ban.includes(piece));
-  const look = () => store.state.pinned || store.set({ position: unit.pieces[0] });
-  const leave = () => store.state.pinned || store.set({ position: null });
+  const number = table.look.source.pieces[unit.pieces[0]]?.unit ?? null;
+  const strange = table.view.kind !== "decoder-self" && number !== null && unseen.has(number);
+  const look = () => store.state.playing || store.set({ from: unit.pieces[0] });
+  const leave = () => store.state.from === unit.pieces[0] && store.set({ from: null });
+  const classes = ["word", banned && "banned", unit.special && "special", strange && "unseen"].filter(Boolean).join(" ");
   const pointing = { pointerenter: look, pointerleave: leave };
-  if (!mayBan) return h("span", { class: "word", ...pointing }, h("bdi", {}, unit.label));
-  const label = say(banned ? "allow_word" : "ban_word", { word: unit.label });
-  return h(
-    "button",
-    {
-      class: banned ? "word banned" : "word",
-      "aria-pressed": banned,
-      "aria-label": label,
-      title: label,
-      ...pointing,
-      focus: look,
-      blur: leave,
-      click: () => toggleBan(store, unit),
-    },
-    h("bdi", {}, unit.label),
-  );
+  if (!mayBan) return h("span", { class: classes, ...pointing }, h("bdi", {}, unit.label));
+  const label = say(banned ? "allow_word" : "ban_word", { word: unit.label }) + (strange ? ` · ${say("unseen_word")}` : "");
+  return h("button",
+    { class: classes, "aria-pressed": banned, "aria-label": label, title: label, ...pointing, focus: look, blur: leave,
+      click: () => toggleBan(store, unit) },
+    h("bdi", {}, unit.label));
 }
 
 /**
- * @param {import("./store.js").Store} store
+ * @param {Store} store
+ * @param {Table} table
  * @param {Unit} unit
+ * @param {{changed: boolean, old: string}} told
  */
-function targetWord(store, unit) {
-  const look = () => {
-    if (!store.state.playing) store.set({ step: unit.pieces[0], position: null, pinned: false });
-  };
-  return h(
-    "button",
-    { class: "word target", pointerenter: look, focus: look, click: look },
-    h("bdi", {}, unit.label),
-  );
+function targetWord(store, table, unit, told) {
+  const step = unit.pieces[0];
+  const at = { ...NOWHERE, step, lit: true };
+  const look = () => store.state.playing || store.state.held || store.set(at);
+  const click = () => store.set({ ...at, held: !(store.state.held && store.state.step === step) });
+  const probability = table.view.kind === "encoder-self" ? 1 : probabilityOf(table.look, unit);
+  const key = ["word", "target", told.changed && "changed", unit.special && "special", probability < 0.5 && "unsure"];
+  const word = h("button", { class: key.filter(Boolean).join(" "), pointerenter: look, focus: look, click },
+    h("bdi", {}, unit.label), told.old && h("s", { "aria-hidden": "true" }, told.old));
+  word.style.setProperty("--probability", probability.toFixed(3));
+  return word;
 }
 
 /**
- * Mark the current words and the local window.
- * @param {HTMLElement} above
- * @param {HTMLElement} below
- * @param {Table | null} table
- * @param {import("./store.js").Store} store
+ * One line each where they fit; else two columns, source left, target right.
+ * @param {Scene} scene
+ * @param {Table} table
  */
-function mark(above, below, table, store) {
-  if (table === null) return;
-  const { step, position } = store.state;
-  const row = unitAt(table.rows, step);
-  const column = unitAt(table.columns, position);
+function layOut({ stage, above, below }, table) {
+  const many = Math.max(table.rows.length, table.columns.length) > MOST_IN_LINE;
+  stage.dataset.layout = "lines";
+  const tooWide = () => [above, below].some((line) => line.scrollWidth > line.clientWidth + 1);
+  const fits = ["spacious", "even", "dense"].find((size) => ((stage.dataset.size = size), !tooWide()));
+  const wide = fits === undefined;
+  stage.dataset.layout = many || wide || stage.clientWidth < NARROW ? "columns" : "lines";
+}
+
+/**
+ * Mark the current word, the local window, and what is not yet said.
+ * @param {Scene} scene
+ * @param {Table} table
+ * @param {Store} store
+ */
+function mark({ above, below }, table, store) {
+  const { step, lit, from, reveal, position } = store.state;
+  const row = lit ? unitAt(table.rows, step) : -1;
+  const column = unitAt(table.columns, from ?? position);
   const weights = row >= 0 ? table.weights[row] : [];
-  const trace = table.view.kind === "cross" && step !== null ? traceAt(table.look, step, table.view) : null;
+  const trace = row >= 0 && table.view.kind === "cross" && step !== null ? traceAt(table.look, step, table.view) : null;
   [...above.children].forEach((word, j) => {
     const unit = table.columns[j];
     const [first, last] = trace?.window ?? [0, -1];
@@ -125,8 +194,11 @@ function mark(above, below, table, store) {
   [...below.children].forEach((word, t) => {
     const here = t === row;
     word.classList.toggle("here", here);
+    word.classList.toggle("coming", reveal !== null && t >= reveal);
     if (here) word.setAttribute("aria-current", "true");
     else word.removeAttribute("aria-current");
+    const looking = column >= 0 && from !== null ? table.weights[t][column] : 0;
+    /** @type {HTMLElement} */ (word).style.setProperty("--weight", String(Math.min(looking, 1)));
     word.setAttribute("aria-label", spoken(table, t));
   });
 }
@@ -144,55 +216,4 @@ export function spoken(table, row) {
     .slice(0, 3)
     .map((each) => say("of_weight", { word: each.word, weight: weight(each.value) }));
   return say("looks_at", { word: table.rows[row].label, places: places.join(", ") || "–" });
-}
-
-/**
- * @param {SVGElement} drawing
- * @param {HTMLElement} stage
- * @param {HTMLElement} above
- * @param {HTMLElement} below
- * @param {Table | null} table
- * @param {import("./store.js").Store} store
- */
-function draw(drawing, stage, above, below, table, store) {
-  if (table === null || stage.offsetParent === null) return;
-  const frame = stage.getBoundingClientRect();
-  const ends = [...above.children].map((word) => word.getBoundingClientRect());
-  const starts = [...below.children].map((word) => word.getBoundingClientRect());
-  if (ends.length !== table.columns.length || starts.length !== table.rows.length) return;
-  drawing.setAttribute("viewBox", `0 0 ${frame.width} ${frame.height}`);
-  drawing.setAttribute("width", String(frame.width));
-  drawing.setAttribute("height", String(frame.height));
-  const active = unitAt(table.rows, store.state.step);
-  const column = unitAt(table.columns, store.state.position);
-  const quiet = [];
-  const loud = [];
-  table.weights.forEach((row, t) =>
-    row.forEach((value, j) => {
-      if (value < FAINTEST) return;
-      const chosen = active >= 0 ? t === active : column < 0 || j === column;
-      const from = { x: starts[t].x + starts[t].width / 2 - frame.x, y: starts[t].y - frame.y };
-      const to = { x: ends[j].x + ends[j].width / 2 - frame.x, y: ends[j].bottom - frame.y };
-      (chosen ? loud : quiet).push(ribbon(from, to, value, chosen && active >= 0));
-    }),
-  );
-  replace(drawing, ...quiet.map((line) => (line.classList.add("quiet"), line)), ...loud);
-}
-
-/**
- * @param {{x: number, y: number}} from
- * @param {{x: number, y: number}} to
- * @param {number} value
- * @param {boolean} chosen
- */
-function ribbon(from, to, value, chosen) {
-  const middle = (from.y + to.y) / 2;
-  const points = [from.x, from.y, from.x, middle, to.x, middle, to.x, to.y].map((each) => each.toFixed(1));
-  const strength = Math.min(value, 1);
-  return s("path", {
-    d: `M${points.slice(0, 2).join(" ")}C${points.slice(2).join(" ")}`,
-    class: chosen ? "ribbon chosen" : "ribbon",
-    "stroke-width": (1 + 11 * strength).toFixed(2),
-    "stroke-opacity": (0.12 + (chosen ? 0.78 : 0.42) * strength).toFixed(3),
-  });
 }

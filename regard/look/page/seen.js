@@ -1,9 +1,9 @@
 /** A classifier's record: class probabilities, and the maps of its attention modules over the image. */
 
-import { miniature } from "./cards.js";
 import { cellName, drawCells, lightCells, markCells, tellGrid } from "./cells.js";
 import { h, replace, s } from "./dom.js";
 import { say } from "./language.js";
+import { miniature } from "./miniature.js";
 import { decimal, percent } from "./number.js";
 import { seenIn } from "./store.js";
 
@@ -26,7 +26,7 @@ const MOST_CLASSES = 8;
  */
 export function mountSeen(place, store) {
   const body = h("div", {});
-  place.append(h("h3", {}, say("seen")), body);
+  place.append(h("h2", {}, say("seen")), body);
   store.listen((state, before) => {
     const seen = seenIn(state);
     place.hidden = seen === null;
@@ -132,7 +132,7 @@ function moduleRow(view, module, index) {
   const name = nameOf(module, index);
   const panels = gate ? gatePanels(module, index) : headPanels(module, index);
   return h("div", { class: "module", role: "group", "aria-label": name },
-    h("h4", {}, `${name} · ${module.grid[0]} × ${module.grid[1]}`),
+    h("h3", {}, `${name} · ${module.grid[0]} × ${module.grid[1]}`),
     h("div", { class: "maps" }, panels.map((panel) => mapButton(view, panel)), gate && channels(module)));
 }
 

@@ -7,11 +7,16 @@
  * @typedef {"text" | "image"} Mode what is looked at: a sentence or an image
  * @typedef {{blob: Blob, sample: string | null}} Upload an image; `sample` names one that the server drew
  * @typedef {{status: "loading" | "ready" | "error", error?: string, original?: Look,
- *   seen?: import("./seen.js").Seen, history: {change: Change, look: Look}[], busy?: boolean,
- *   tree?: Look | null}} Entry one model's looks, or what a classifier saw
+ *   seen?: import("./seen.js").Seen, history: Changed[], busy?: boolean, preview?: Changed | null,
+ *   tree?: Look | null}} Entry one model's looks, or what a classifier saw; `preview`: under a change still in hand
+ * @typedef {{change: Change, look: Look}} Changed
+ * @typedef {{kind: string, text: string}} Example a sentence to begin with, and what it shows
+ * @typedef {{step: number, from: number, to: number, word: string, source: string, other: string}} Invitation
+ *   a change that shows what a change can do: the ribbon of a word, moved from one source piece to another
  * @typedef {{name: string, kind: string, can_look: boolean, source: Mode, task?: "translate" | "caption" | "classify",
  *   parameters?: number, bleu?: number | null, accuracy?: number | null, source_language?: string,
- *   target_language?: string, sample?: "scenes" | "two-ears" | null}} Served a model of the server
+ *   target_language?: string, examples?: Example[], sample?: "scenes" | "two-ears" | null}} Served a model of the server
+ * @typedef {"matrix" | "steps" | "map" | "beam"} Panel
  * @typedef {Object} State
  * @property {boolean} live with a server behind it, or a file that only shows
  * @property {Served[]} models
@@ -28,19 +33,32 @@
  * @property {number | null} layer
  * @property {number | null} head
  * @property {number | null} step the target piece in view (a source piece for encoder-self attention)
+ * @property {boolean} lit whether only that word's ribbons are drawn; else the overview
+ * @property {boolean} held whether the word was clicked, so that it stays lit
+ * @property {number | null} from the source piece pointed at: who attends to it
  * @property {number | null} position the piece looked at, when a cell is in view
- * @property {boolean} pinned whether that cell was chosen, so that pointing elsewhere leaves it
+ * @property {boolean} pinned whether that cell was chosen
+ * @property {number | null} reveal how many target units are on stage while the sentence is written; null: all
+ * @property {Invitation | null} invitation
+ * @property {boolean} peek whether the original is shown while a button is held
+ * @property {Panel} panel what is shown under the ribbons
+ * @property {number} threshold the least weight of a ribbon in the overview; 0: the strongest of each word
  * @property {number} stage of the player, 0 to 4
  * @property {boolean} playing
  * @property {number} speed
  * @property {number} beam width of the tree
- * @property {boolean} treeOpen
  * @property {number | null} moment which validation of training is shown
  * @property {string} notice a line for everyone, read aloud too
+ * @property {string} spoken a line that is only read aloud: the screen shows it already
  */
 
 /** @type {Change} */
 export const UNCHANGED = Object.freeze({ prefix: [], ban: [], edits: [] });
+
+/** Nothing in view: what a new sentence starts with. */
+export const NOWHERE = /** @type {const} */ ({
+  step: null, lit: false, held: false, from: null, position: null, pinned: false, playing: false,
+});
 
 /** @type {State} */
 export const START = {
@@ -59,15 +77,23 @@ export const START = {
   layer: null,
   head: null,
   step: null,
+  lit: false,
+  held: false,
+  from: null,
   position: null,
   pinned: false,
-  stage: 4,
+  reveal: null,
+  invitation: null,
+  peek: false,
+  panel: "matrix",
+  threshold: 0,
+  stage: 0,
   playing: false,
   speed: 1,
   beam: 4,
-  treeOpen: false,
   moment: null,
   notice: "",
+  spoken: "",
 };
 
 /** A store that passes the previous state to its listeners. */
@@ -138,13 +164,22 @@ export function focused(state) {
 }
 
 /**
+ * What is on screen: under the change in hand, or the last change; null: the original.
+ * @param {State} state
+ */
+function latest(state) {
+  const entry = focused(state);
+  if (!entry || state.peek) return null;
+  return entry.preview ?? entry.history.at(-1) ?? null;
+}
+
+/**
  * The shown look: under the last change, or the original.
  * @param {State} state
  * @returns {Look | null}
  */
 export function shown(state) {
-  const entry = focused(state);
-  return entry ? (entry.history.at(-1)?.look ?? /** @type {Look} */ (entry.original)) : null;
+  return latest(state)?.look ?? focused(state)?.original ?? null;
 }
 
 /**
@@ -153,5 +188,13 @@ export function shown(state) {
  * @returns {Change}
  */
 export function changeOf(state) {
-  return focused(state)?.history.at(-1)?.change ?? UNCHANGED;
+  return latest(state)?.change ?? UNCHANGED;
+}
+
+/**
+ * The look before any change, if there is one.
+ * @param {State} state
+ */
+export function originalOf(state) {
+  return latest(state) === null ? null : (focused(state)?.original ?? null);
 }

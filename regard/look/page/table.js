@@ -12,7 +12,7 @@ import { shown } from "./store.js";
  */
 
 const DEPENDS_ON = /** @type {const} */ ([
-  "entries", "focus", "unit", "specials", "kind", "layer", "head", "moment",
+  "entries", "focus", "unit", "specials", "kind", "layer", "head", "moment", "peek",
 ]);
 
 /**
@@ -40,11 +40,12 @@ export function followTable(store) {
 }
 
 /**
+ * The map of a look in the current view; by default of the shown one.
  * @param {import("./store.js").State} state
+ * @param {Look | null} [look]
  * @returns {Table | null}
  */
-function tableOf(state) {
-  const look = shown(state);
+export function tableOf(state, look = shown(state)) {
   if (look === null || look.image) return null; // an image has no source words
   const view = { kind: state.kind, layer: state.layer, head: state.head };
   const past = state.moment === null ? null : (look.over_time?.[state.moment] ?? null);
@@ -53,10 +54,25 @@ function tableOf(state) {
   if (map === null) return null;
   const sides = sidesOf(moment, view.kind);
   const rows = unitsOf(sides.rows, state.unit, state.specials);
-  const columns = unitsOf(sides.columns, state.unit, state.specials);
+  const columns = columnsOf(sides.columns, state, rows, map);
   const name = past === null ? nameOf(look, view) : `moment/${state.moment}`;
   const measures = measuresOf(look, name, state.unit, rows, columns);
   return { look: moment, view, rows, columns, weights: gather(map, rows, columns), measures };
+}
+
+/**
+ * The columns; a hidden special token is among them where it holds the largest weight of a row.
+ * @param {import("./record.js").Side} side
+ * @param {import("./store.js").State} state
+ * @param {Unit[]} rows
+ * @param {number[][]} map
+ */
+function columnsOf(side, { unit, specials }, rows, map) {
+  const all = unitsOf(side, unit, true);
+  if (specials) return all;
+  const weights = gather(map, rows, all);
+  const best = new Set(weights.map((row) => row.indexOf(Math.max(...row))));
+  return all.filter((each, j) => !each.special || best.has(j));
 }
 
 /**

@@ -1,8 +1,11 @@
-/** The alignment during training, if the record has it. */
+/** How it learned: the attention of a watched sentence at each validation of its training, as a film. */
 
-import { h } from "./dom.js";
+import { h, replace, stillness } from "./dom.js";
+import { icon } from "./icon.js";
 import { say } from "./language.js";
-import { shown } from "./store.js";
+import { NOWHERE, shown } from "./store.js";
+
+const MOMENT_TIME = 700; // milliseconds of a validation
 
 /**
  * @param {HTMLElement} place
@@ -10,15 +13,38 @@ import { shown } from "./store.js";
  */
 export function mountTime(place, store) {
   const slider = /** @type {HTMLInputElement} */ (
-    h("input", { type: "range", min: 0, step: 1, "aria-label": say("over_time") })
+    h("input", { type: "range", min: 0, step: 1, "aria-label": say("over_time"), class: "scrub" })
   );
   const told = h("output", { class: "number" });
-  place.append(h("h3", {}, say("over_time")), h("div", { class: "slider" }, slider, told));
-  slider.addEventListener("input", () => {
-    const count = shown(store.state)?.over_time?.length ?? 0;
-    const moment = Number(slider.value) >= count ? null : Number(slider.value);
-    store.set({ moment, kind: "cross", layer: null, head: null, step: null, position: null, pinned: false });
+  const play = h("button", { class: "play" });
+  place.append(h("div", { class: "slider" }, play, h("strong", {}, say("over_time")), slider, told));
+  const count = () => shown(store.state)?.over_time?.length ?? 0;
+  const go = (/** @type {number} */ number) => {
+    const moment = number >= count() ? null : number;
+    store.set({ moment, kind: "cross", layer: null, head: null, ...NOWHERE });
+  };
+  slider.addEventListener("input", () => go(Number(slider.value)));
+  let timer = 0;
+  const stop = () => {
+    clearInterval(timer);
+    timer = 0;
+    draw();
+  };
+  const draw = () => {
+    replace(play, icon(timer ? "pause" : "play"));
+    play.setAttribute("aria-label", say(timer ? "pause" : "play_training"));
+  };
+  play.addEventListener("click", () => {
+    if (timer) return stop();
+    go(0);
+    timer = setInterval(() => {
+      const next = (store.state.moment ?? count()) + 1;
+      if (next > count()) return stop();
+      go(next);
+    }, MOMENT_TIME * (stillness() ? 2 : 1));
+    draw();
   });
+  draw();
   store.listen((state) => {
     const moments = shown(state)?.over_time ?? [];
     place.hidden = moments.length === 0;
@@ -27,5 +53,6 @@ export function mountTime(place, store) {
     const moment = state.moment === null ? undefined : moments[state.moment];
     told.textContent = moment ? say("update", { update: moment.update }) : say("at_end");
     slider.setAttribute("aria-valuetext", told.textContent);
+    if (timer && place.hidden) stop();
   });
 }

@@ -2,21 +2,24 @@
 
 import { h } from "./dom.js";
 import { currentLanguage, say } from "./language.js";
+import { repaintAll } from "./miniature.js";
 
 const THEMES = /** @type {const} */ (["auto", "light", "dark"]);
 
 /**
  * @param {HTMLElement} place
  * @param {boolean} live
+ * @param {...HTMLElement} menus
  */
-export function mountTop(place, live) {
+export function mountTop(place, live, ...menus) {
   const theme = h("select", { "aria-label": say("theme"), id: "theme" },
     THEMES.map((name) => h("option", { value: name, selected: name === remembered() }, say(`theme_${name}`))));
   theme.addEventListener("change", () => useTheme(/** @type {HTMLSelectElement} */ (theme).value));
   place.append(
     h("div", { class: "brand" }, h("h1", {}, "Regard"), h("p", {}, say(live ? "tagline" : "tagline_file"))),
-    h("div", { class: "row" }, languages(), theme));
+    h("div", { class: "row" }, ...menus, live && h("a", { href: "docs" }, "API"), languages(), theme));
   useTheme(remembered());
+  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", repaintAll);
 }
 
 /** Links to the page in each language; a notebook has no address to change. */
@@ -39,6 +42,7 @@ function speak(code) {
 function useTheme(theme) {
   if (theme === "auto") document.documentElement.removeAttribute("data-theme");
   else document.documentElement.setAttribute("data-theme", theme);
+  repaintAll();
   try {
     localStorage.setItem("regard-theme", theme);
   } catch {

@@ -1,15 +1,16 @@
 /** The beam search tree: one column per step, best path marked, pruned hypotheses faint. */
 
-import { growTree } from "./actions.js";
+import { continueFrom } from "./actions.js";
 import { h, replace, s } from "./dom.js";
-import { pictureButtons } from "./download.js";
 import { say } from "./language.js";
-import { measure } from "./matrix.js";
+import { measure } from "./label.js";
 import { clamp, decimal } from "./number.js";
-import { focused, shown } from "./store.js";
+import { reason, request } from "./request.js";
+import { changeOf, focused, shown } from "./store.js";
 
 const ROW = 34;
-const GAP = 34;
+const GAP = 18;
+const LEAST_SCALE = 0.72; // a wide tree shrinks to fit; beyond this it scrolls
 
 /** @typedef {import("./record.js").Node} Node */
 
@@ -18,36 +19,46 @@ const GAP = 34;
  * @param {import("./store.js").Store} store
  */
 export function mountTree(place, store) {
-  const scroll = h("div", { class: "scroll", tabindex: 0, role: "group", "aria-label": say("tree") });
+  const scroll = h("div", { class: "scroll", tabindex: 0, role: "group", "aria-label": say("panel_beam") });
   const width = /** @type {HTMLInputElement} */ (h("input", { type: "number", min: 1 }));
   width.addEventListener("change", () => {
     store.set({ beam: clamp(Math.round(Number(width.value)) || 1, 1, widest(store.state)) });
     growTree(store);
   });
-  const pictures = pictureButtons(() => scroll.querySelector("svg"), () => `${store.state.focus}-beam`);
-  const tools = h("div", { class: "row" }, h("label", { class: "check" }, say("beam_width"), width), pictures);
-  const details = /** @type {HTMLDetailsElement} */ (
-    h("details", {}, h("summary", {}, say("show_tree")), h("p", { class: "hint" }, say("tree_hint")), tools, scroll)
-  );
-  details.addEventListener("toggle", () => {
-    if (details.open === store.state.treeOpen) return;
-    store.set({ treeOpen: details.open });
-    if (details.open && !focused(store.state)?.tree) growTree(store);
-  });
-  place.append(h("h3", {}, say("tree")), details);
+  const size = h("label", { class: "check" }, say("beam_width"), width);
+  place.append(h("h2", { class: "hidden-visually" }, say("panel_beam")),
+    h("div", { class: "row" }, h("p", { class: "hint" }, say("tree_hint")), size), scroll);
+  /** @type {unknown} the look and the width that the last search was for */
+  let searched = null;
   store.listen((state, before) => {
-    const look = shown(state);
-    const beam = (state.live ? focused(state)?.tree : look)?.beam ?? null;
-    place.hidden = look === null || Boolean(look.image) || (!state.live && beam === null);
-    details.open = state.treeOpen;
-    width.parentElement?.toggleAttribute("hidden", !state.live);
+    if (place.hidden) return;
+    const wanted = focused(state)?.preview || state.peek ? searched : shown(state);
+    if (state.live && wanted !== searched && wanted !== null) {
+      searched = wanted;
+      growTree(store);
+    }
+    const beam = (state.live ? focused(state)?.tree : shown(state))?.beam ?? null;
+    size.hidden = !state.live;
     width.max = String(widest(state));
     width.value = String(state.beam);
-    if (focused(state) === focused(before) && state.treeOpen === before.treeOpen) return;
-    pictures.hidden = beam === null;
-    if (!state.treeOpen) return;
-    replace(scroll, beam === null ? h("p", { class: "waiting" }, say("working")) : drawTree(beam.nodes));
+    if (focused(state) === focused(before) && state.panel === before.panel) return;
+    replace(scroll, beam === null ? h("p", { class: "waiting" }, say("working")) : drawTree(store, beam.nodes));
   });
+}
+
+/**
+ * Run the beam search again with its tree.
+ * @param {Store} store
+ */
+async function growTree(store) {
+  const { focus, live, beam } = store.state;
+  if (focus === null || !live || !focused(store.state) || shown(store.state)?.image) return;
+  try {
+    const look = await request(store, focus, changeOf(store.state), { tree: true, beam });
+    if (look !== null && !("label" in look)) store.setEntry(focus, { tree: look });
+  } catch (error) {
+    store.set({ notice: reason(error) });
+  }
 }
 
 /**
@@ -58,8 +69,11 @@ function widest({ limits }) {
   return limits.max_beam ?? 10;
 }
 
-/** @param {Node[]} nodes */
-function drawTree(nodes) {
+/**
+ * @param {import("./store.js").Store} store
+ * @param {Node[]} nodes
+ */
+function drawTree(store, nodes) {
   const placed = layOut(nodes);
   const { columns, rows, at } = placed;
   const wide = columns.at(-1) ?? { x: 0, width: 0 };
@@ -67,7 +81,8 @@ function drawTree(nodes) {
   const height = rows * ROW + 20;
   const label = say("tree_label", { count: nodes.length, steps: columns.length });
   const frame = { class: "tree", width, height, viewBox: `0 0 ${width} ${height}` };
-  const picture = s("svg", { ...frame, role: "img", "aria-label": label });
+  const picture = s("svg", { ...frame, role: "group", "aria-label": label });
+  picture.style.setProperty("min-width", `${Math.round(width * LEAST_SCALE)}px`);
   const lines = s("g", { class: "branches" });
   const words = s("g", {});
   for (const node of nodes) {
@@ -79,20 +94,37 @@ function drawTree(nodes) {
       const d = `M${x} ${from.y}C${middle} ${from.y} ${middle} ${here.y} ${here.x} ${here.y}`;
       lines.append(s("path", { d, class: `branch ${node.state}` }));
     }
-    words.append(leaf(node, here));
+    words.append(leaf(store, nodes, node, here));
   }
   picture.append(lines, words);
   return picture;
 }
 
 /**
+ * A hypothesis; choosing it goes on from there.
+ * @param {import("./store.js").Store} store
+ * @param {Node[]} nodes
  * @param {Node} node
  * @param {{x: number, y: number, width: number}} here
  */
-function leaf(node, here) {
+function leaf(store, nodes, node, here) {
   const told = say("node", { piece: node.piece, score: decimal(node.score), state: say(node.state) });
   const box = { x: here.x, y: here.y - 13, width: here.width, height: 26, rx: 5 };
-  return s("g", { class: `leaf ${node.state}` },
+  const byId = new Map(nodes.map((each) => [each.id, each]));
+  const goOn = () => {
+    /** @type {number[]} */
+    const path = [];
+    for (let each = /** @type {Node | undefined} */ (node); each; each = byId.get(each.parent ?? -1)) path.unshift(each.token);
+    continueFrom(store, path);
+  };
+  const key = (/** @type {KeyboardEvent} */ event) => {
+    if (event.key !== "Enter" && event.key !== " ") return;
+    event.preventDefault();
+    goOn();
+  };
+  const open = store.state.live && node.state !== "finished"
+    ? { role: "button", tabindex: 0, "aria-label": `${say("go_on_from")} ${told}`, click: goOn, keydown: key } : {};
+  return s("g", { class: `leaf ${node.state}`, ...open },
     s("rect", box),
     s("text", { x: here.x + 7, y: here.y, "dominant-baseline": "central" }, node.piece,
       s("tspan", { class: "score", dx: 6 }, decimal(node.score))),

@@ -1,10 +1,11 @@
 /** The input image: chosen, dropped, pasted, or drawn by the server. */
 
-import { reason, see } from "./actions.js";
+import { see } from "./actions.js";
 import { askSample } from "./api.js";
 import { h, replace } from "./dom.js";
 import { say } from "./language.js";
 import { mountModels } from "./models.js";
+import { reason } from "./request.js";
 import { readers } from "./store.js";
 
 const LONGEST = 1024; // pixels; larger images are scaled down before upload, models use far fewer
@@ -26,8 +27,7 @@ export function mountUpload(place, store) {
       h("div", { class: "row" }, h("label", { class: "pick" }, file, h("span", {}, say("choose_image"))), samples),
       h("p", { class: "hint" }, say("drop_hint"))));
   const models = h("fieldset", { class: "models" });
-  const welcome = h("p", { class: "welcome" }, say("welcome_image"));
-  place.append(zone, models, welcome);
+  place.append(zone, models);
   mountModels(models, store, "image");
   file.addEventListener("change", () => {
     take(store, file.files?.[0]);
@@ -35,7 +35,6 @@ export function mountUpload(place, store) {
   });
   receive(store, zone);
   store.listen((state, before) => {
-    welcome.hidden = state.picture !== null;
     if (state.models !== before.models) replace(samples, ...sampleButtons(store));
     if (state.picture === before.picture) return;
     preview.hidden = state.picture === null;

@@ -5,15 +5,17 @@ import { clamp, decimal } from "./number.js";
 
 /**
  * @param {number[]} numbers
- * @param {{scale?: number, size?: number, columns?: number, label?: string, key?: string, written?: boolean}} [options]
- *   `scale`: the number with full colour; `key`: a class for the whole; `written`: with the numbers in the cells
+ * @param {{scale?: number, size?: number, columns?: number, label?: string, key?: string, written?: boolean,
+ *   upright?: boolean}} [options] `scale`: the number with full colour; `key`: a class for the whole; `written`: with the
+ *   numbers in the cells; `upright`: one below the other
  */
 export function vectorCells(numbers, options = {}) {
-  const { scale, size = 17, columns = numbers.length, label, key = "", written = false } = options;
+  const { scale, size = 17, upright = false, label, key = "", written = false } = options;
+  const columns = upright ? 1 : (options.columns ?? numbers.length);
   const full = scale ?? Math.max(1e-9, ...numbers.map(Math.abs));
   const rows = Math.ceil(numbers.length / Math.max(columns, 1));
   const gap = 1;
-  const wide = written ? 37 : size;
+  const wide = written ? 40 : upright ? 30 : size;
   const width = Math.max(columns, 1) * (wide + gap) - gap;
   const height = Math.max(rows, 1) * (size + gap) - gap;
   const told = label ?? numbers.map((number) => decimal(number)).join(", ");

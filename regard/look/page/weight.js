@@ -3,6 +3,7 @@
 import { edit, toggleBan } from "./actions.js";
 import { h, replace } from "./dom.js";
 import { gatherEdits, weightEdits } from "./gestures.js";
+import { commit, preview, withEdits } from "./hand.js";
 import { say } from "./language.js";
 import { weight } from "./number.js";
 import { unitAt } from "./record.js";
@@ -15,21 +16,28 @@ import { changeOf } from "./store.js";
  */
 export function mountWeight(place, store, tables) {
   const body = h("div", {});
-  place.append(h("h3", {}, say("weight_title")), body);
+  place.append(body);
   const draw = () => {
     const table = tables.current;
-    place.hidden = table === null || !store.state.live;
-    if (table === null || !store.state.live) return;
-    const row = unitAt(table.rows, store.state.step);
-    const column = unitAt(table.columns, store.state.position);
-    if (row < 0 || column < 0 || !store.state.pinned) replace(body, h("p", { class: "hint" }, say("weight_none")));
-    else replace(body, ...controls(store, table, row, column));
+    const row = unitAt(table?.rows ?? [], store.state.step);
+    const column = unitAt(table?.columns ?? [], store.state.position);
+    place.hidden = table === null || !store.state.live || row < 0 || column < 0 || !store.state.pinned;
+    if (table === null || place.hidden) return void replace(body);
+    replace(body, ...controls(store, table, row, column));
   };
-  tables.listen(draw);
+  tables.listen(() => {
+    // while the slider is in hand it stays; its model answers with new maps all the time
+    if (!(body.contains(document.activeElement) && inHand(store))) draw();
+  });
   store.listen((state, before) => {
     const depends = /** @type {const} */ (["step", "position", "pinned"]);
     if (depends.some((name) => state[name] !== before[name])) draw();
   });
+}
+
+/** @param {import("./store.js").Store} store */
+function inHand({ state }) {
+  return Boolean(state.focus !== null && state.entries[state.focus]?.preview);
 }
 
 /**
@@ -45,14 +53,18 @@ function controls(store, table, row, column) {
   const slider = /** @type {HTMLInputElement} */ (
     h("input", { type: "range", min: 0, max: 1, step: 0.01, value: value.toFixed(2), "aria-label": say("weight") })
   );
-  slider.addEventListener("input", () => (number.textContent = weight(Number(slider.value))));
-  slider.addEventListener("change", () => set(Number(slider.value)));
+  slider.addEventListener("input", () => {
+    number.textContent = weight(Number(slider.value));
+    const change = withEdits(store, weightEdits(table, row, column, Number(slider.value)));
+    if (change) preview(store, change);
+  });
+  slider.addEventListener("change", () => commit(store));
   const unit = table.columns[column];
   const banned = unit.pieces.every((piece) => changeOf(store.state).ban.includes(piece));
   const action = (/** @type {string} */ name, /** @type {() => void} */ click) =>
     h("button", { class: "quiet", click }, name);
   return [
-    h("p", { class: "pair" }, h("bdi", {}, table.rows[row].label), " ← ", h("bdi", {}, unit.label)),
+    h("h3", { class: "pair" }, h("bdi", {}, table.rows[row].label), " ← ", h("bdi", {}, unit.label)),
     h("div", { class: "slider" }, slider, number),
     h("div", { class: "buttons" },
       action(say("mute"), () => set(0)),

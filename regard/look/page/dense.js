@@ -1,0 +1,154 @@
+/** The matrix of a long sentence, painted on a canvas: thousands of cells cost as much as one picture. */
+
+import { h } from "./dom.js";
+import { change } from "./gestures.js";
+import { measure, short } from "./label.js";
+import { say } from "./language.js";
+import { clamp, weight } from "./number.js";
+import { unitAt } from "./record.js";
+
+const [SMALLEST, LARGEST] = [9, 16]; // pixels of a cell
+
+/** @typedef {import("./table.js").Table} Table */
+
+/** One painted matrix: pointing shows a row, a click chooses a cell, the keys of the drawn matrix work as there. */
+export class Dense {
+  /**
+   * @param {Table} table
+   * @param {import("./store.js").Store} store
+   * @param {number} room in pixels
+   */
+  constructor(table, store, room) {
+    this.table = table;
+    this.store = store;
+    this.left = Math.min(110, Math.max(...table.rows.map((unit) => measure(unit.label)))) + 10;
+    this.top = Math.min(90, Math.max(...table.columns.map((unit) => measure(unit.label))) * 0.71) + 14;
+    this.cell = Math.floor(clamp((room - this.left - 40) / table.columns.length, SMALLEST, LARGEST));
+    this.sharp = Math.max(1, globalThis.devicePixelRatio ?? 1);
+    const [width, height] = [this.left + table.columns.length * this.cell + 40, this.top + table.rows.length * this.cell + 4];
+    const size = { width: Math.round(width * this.sharp), height: Math.round(height * this.sharp) };
+    this.base = document.createElement("canvas");
+    Object.assign(this.base, size);
+    this.picture = /** @type {HTMLCanvasElement} */ (h("canvas", { ...size, class: "matrix dense", tabindex: 0, role: "application",
+      "aria-label": say("matrix_label"), "aria-describedby": "matrix-hint" }));
+    this.picture.style.setProperty("width", `${width}px`);
+    this.picture.style.setProperty("height", `${height}px`);
+    this.picture.addEventListener("pointermove", (event) => this.point(event));
+    this.picture.addEventListener("pointerleave", () => this.store.state.held || this.store.set({ lit: false }));
+    this.picture.addEventListener("pointerdown", (event) => this.choose(event));
+    this.picture.addEventListener("keydown", (event) => this.key(event));
+    this.picture.addEventListener("repaint", () => (this.paint(), this.mark()));
+    this.paint();
+  }
+
+  /** All cells and labels, once; `mark` copies them and adds what is selected. */
+  paint() {
+    const pen = /** @type {CanvasRenderingContext2D} */ (this.base.getContext("2d"));
+    const style = getComputedStyle(document.documentElement);
+    const { rows, columns, weights } = this.table;
+    pen.setTransform(this.sharp, 0, 0, this.sharp, 0, 0);
+    pen.clearRect(0, 0, this.base.width, this.base.height);
+    pen.font = "12px system-ui, sans-serif";
+    pen.fillStyle = style.getPropertyValue("--cell");
+    pen.fillRect(this.left, this.top, columns.length * this.cell, rows.length * this.cell);
+    pen.fillStyle = style.getPropertyValue("--accent");
+    weights.forEach((row, t) => row.forEach((value, j) => {
+      if (value < 0.01) return;
+      pen.globalAlpha = Math.min(value, 1);
+      pen.fillRect(this.left + j * this.cell, this.top + t * this.cell, this.cell - 1, this.cell - 1);
+    }));
+    pen.globalAlpha = 1;
+    pen.fillStyle = style.getPropertyValue("--ink");
+    pen.textBaseline = "middle";
+    const every = Math.ceil(11 / this.cell); // labels that would overlap are left out; the current one is always written
+    pen.textAlign = "right";
+    rows.forEach((unit, t) => t % every === 0 && pen.fillText(short(unit.label), this.left - 6, this.top + (t + 0.5) * this.cell));
+    pen.textAlign = "left";
+    columns.forEach((unit, j) => j % every === 0 && this.slanted(pen, short(unit.label), j));
+  }
+
+  /**
+   * @param {CanvasRenderingContext2D} pen
+   * @param {string} text
+   * @param {number} j
+   */
+  slanted(pen, text, j) {
+    pen.save();
+    pen.translate(this.left + (j + 0.6) * this.cell, this.top - 6);
+    pen.rotate(-Math.PI / 4);
+    pen.fillText(text, 0, 0);
+    pen.restore();
+  }
+
+  mark() {
+    const pen = /** @type {CanvasRenderingContext2D} */ (this.picture.getContext("2d"));
+    const ink = getComputedStyle(document.documentElement).getPropertyValue("--ink");
+    const row = unitAt(this.table.rows, this.store.state.step);
+    const column = unitAt(this.table.columns, this.store.state.position);
+    pen.setTransform(1, 0, 0, 1, 0, 0);
+    pen.clearRect(0, 0, this.picture.width, this.picture.height);
+    pen.drawImage(this.base, 0, 0);
+    pen.setTransform(this.sharp, 0, 0, this.sharp, 0, 0);
+    pen.strokeStyle = ink;
+    if (row < 0) return;
+    pen.lineWidth = 1.5;
+    pen.strokeRect(this.left - 0.5, this.top + row * this.cell - 0.5, this.table.columns.length * this.cell, this.cell);
+    if (column < 0) return;
+    pen.lineWidth = 2.5;
+    pen.strokeRect(this.left + column * this.cell - 0.5, this.top + row * this.cell - 0.5, this.cell, this.cell);
+    const names = { row: this.table.rows[row].label, column: this.table.columns[column].label };
+    this.picture.title = say("cell", { ...names, weight: weight(this.table.weights[row][column]) });
+    this.picture.setAttribute("aria-label", this.picture.title);
+  }
+
+  /** @param {PointerEvent} event */
+  at(event) {
+    const column = Math.floor((event.offsetX - this.left) / this.cell);
+    const row = Math.floor((event.offsetY - this.top) / this.cell);
+    const inside = row >= 0 && column >= 0 && row < this.table.rows.length && column < this.table.columns.length;
+    return inside ? { row, column } : null;
+  }
+
+  /** @param {PointerEvent} event */
+  point(event) {
+    const cell = this.at(event);
+    const { held, playing, step } = this.store.state;
+    if (!cell || held || playing || event.pointerType === "touch") return;
+    const names = { row: this.table.rows[cell.row].label, column: this.table.columns[cell.column].label };
+    this.picture.title = say("cell", { ...names, weight: weight(this.table.weights[cell.row][cell.column]) });
+    const next = this.table.rows[cell.row].pieces[0];
+    if (next !== step || !this.store.state.lit) this.store.set({ step: next, lit: true, from: null });
+  }
+
+  /** @param {PointerEvent} event */
+  choose(event) {
+    const cell = this.at(event);
+    if (cell) this.select(cell.row, cell.column);
+  }
+
+  /**
+   * @param {number} row
+   * @param {number} column
+   */
+  select(row, column) {
+    const at = { step: this.table.rows[row].pieces[0], position: this.table.columns[column].pieces[0] };
+    this.store.set({ ...at, lit: true, held: true, from: null, pinned: true, playing: false });
+  }
+
+  focus() {
+    this.picture.focus();
+  }
+
+  /** @param {KeyboardEvent} event */
+  key(event) {
+    if (event.ctrlKey || event.metaKey || event.altKey) return;
+    const row = Math.max(0, unitAt(this.table.rows, this.store.state.step));
+    const column = Math.max(0, unitAt(this.table.columns, this.store.state.position));
+    const moves = { ArrowUp: [-1, 0], ArrowDown: [1, 0], ArrowLeft: [0, -1], ArrowRight: [0, 1] };
+    const move = moves[/** @type {keyof typeof moves} */ (event.key)];
+    const last = [this.table.rows.length - 1, this.table.columns.length - 1];
+    if (move) this.select(clamp(row + move[0], 0, last[0]), clamp(column + move[1], 0, last[1]));
+    else if (!this.store.state.live || !change(event.key, this.store, this.table, row, column)) return;
+    event.preventDefault();
+  }
+}

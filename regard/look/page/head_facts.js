@@ -1,0 +1,52 @@
+/** What the selected head does in this sentence, measured; and what happens without it. */
+
+import { edit } from "./actions.js";
+import { h, replace } from "./dom.js";
+import { say } from "./language.js";
+import { decimal } from "./number.js";
+import { headsOf, mapOf } from "./record.js";
+import { changeOf, shown } from "./store.js";
+
+/** @typedef {import("./record.js").Look} Look */
+
+/**
+ * @param {HTMLElement} place
+ * @param {import("./store.js").Store} store
+ */
+export function mountHeadFacts(place, store) {
+  store.listen((state, before) => {
+    const depends = /** @type {const} */ (["kind", "layer", "head"]);
+    const look = shown(state);
+    if (look === shown(before) && depends.every((name) => state[name] === before[name])) return;
+    const { layers, heads } = look ? headsOf(look, state.kind) : { layers: 0, heads: 0 };
+    place.hidden = look === null || Boolean(look.image) || state.layer === null || state.head === null || layers * heads < 2;
+    if (look === null || place.hidden) return;
+    const view = { kind: state.kind, layer: state.layer, head: state.head };
+    const off = changeOf(state).edits.some((each) => each.multiply === 0 && each.step === null && each.position === null &&
+      each.kind === view.kind && each.layer === view.layer && each.head === view.head);
+    const names = { layer: (state.layer ?? 0) + 1, head: (state.head ?? 0) + 1 };
+    replace(place, h("h3", {}, say("layer_head", names)),
+      h("dl", {}, measures(look, view).flatMap(([name, value]) => [h("dt", {}, say(name)), h("dd", {}, decimal(value))])),
+      state.live && !off && h("button", { class: "quiet", title: say("head_off_note"),
+        click: () => edit(store, [{ ...view, step: null, position: null, multiply: 0 }]) }, say("switch_off")));
+  });
+}
+
+/**
+ * The mean weight on the same position, on the one before it, and on the aligned source piece.
+ * @param {Look} look
+ * @param {import("./record.js").View} view
+ * @returns {["same_position" | "previous_position" | "aligned_position", number][]}
+ */
+function measures(look, view) {
+  const map = mapOf(look, view) ?? [];
+  const mean = (/** @type {(t: number) => number} */ at) =>
+    map.reduce((sum, row, t) => sum + (row[at(t)] ?? 0), 0) / Math.max(map.length, 1);
+  const best = (/** @type {number[]} */ row) => row.indexOf(Math.max(...row));
+  const aligned = look.alignment;
+  return [
+    ["same_position", mean((t) => t)],
+    ["previous_position", mean((t) => t - 1)],
+    ...(view.kind === "cross" && aligned ? [/** @type {["aligned_position", number]} */ (["aligned_position", mean((t) => best(aligned[t]))])] : []),
+  ];
+}
