@@ -3,9 +3,9 @@
     python benchmarks/page.py --model FOLDER [--words 64]
 
 The model is a Transformer, or any translator. Chromium opens a link to a sentence of that many words, then points at
-each word of the translation: the script of a hover and the frame that shows it. The targets are 1 second and 16 milliseconds
-on an idle machine; the exit status says whether they were met. `--text` is the sentence; by default the model's first
-example is repeated.
+each word of the translation: the script of a hover and the frame that shows it. The targets are 1 second and 16
+milliseconds on an idle machine; the exit status says whether they were met. `--text` is the sentence; by default the
+model's first example is repeated.
 """
 
 from __future__ import annotations
