@@ -34,7 +34,7 @@ export const ENGLISH = {
   first_numbers: "Shown: the first {count} of {all}.",
   picture: "Attention of each word over the image",
   picture_hint: "Point at a word of the caption, or reach it with the Tab key: the cells it attends to stay light.",
-  picture_ban: "Click a cell of the image to mask it.",
+  picture_ban: "Click a cell of the image to mask it, or brush over several.",
   cells_note: "The model attends to {rows} × {columns} cells.",
   cell_name: "row {row}, column {column}",
   seen: "Attention modules",

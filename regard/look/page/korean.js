@@ -35,7 +35,7 @@ export const KOREAN = {
   first_numbers: "{all}개 중 처음 {count}개를 보여 줍니다.",
   picture: "이미지 위의 단어별 어텐션",
   picture_hint: "캡션의 단어를 가리키거나 Tab 키로 옮겨 가세요. 어텐션 가중치가 큰 칸이 밝게 남습니다.",
-  picture_ban: "이미지의 칸을 누르면 마스킹합니다.",
+  picture_ban: "이미지의 칸을 누르면 마스킹하고, 여러 칸을 문지르면 한꺼번에 마스킹합니다.",
   cells_note: "모델은 {rows} × {columns}칸에 어텐션을 둡니다.",
   cell_name: "{row}행 {column}열",
   seen: "어텐션 모듈",
