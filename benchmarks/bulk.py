@@ -2,7 +2,7 @@
 
     python benchmarks/bulk.py MODEL [--input 'shards/*.txt.gz']
 
-translates the same sentences with `regard translate --ray`: with one worker, with one worker and eight times as many
+translates the same sentences with `regard translate --ray`: with one worker, with one worker and four times as many
 shards, and with two workers. The first two give the parameters of
 
     seconds = start + (sentences / rate + shards · overhead) / workers
@@ -36,7 +36,7 @@ from benchmarks.report import write_between
 ROOT = Path(__file__).resolve().parent.parent
 REPORT = ROOT / "docs" / "scale.md"
 BEGIN, END = "<!-- begin: benchmarks/bulk.py -->", "<!-- end: benchmarks/bulk.py -->"
-MORE_SHARDS = 8
+MORE_SHARDS = 4
 BILLION = 10**9
 SHARD_SENTENCES = 100_000  # of a large run
 WORKERS = (16, 64, 256, 1024)
@@ -156,8 +156,10 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("model", help="a model folder")
     parser.add_argument("--input", help="shards of text; generated if left out")
-    parser.add_argument("--sentences", type=int, default=40_000, help="how many are translated in each run")
-    parser.add_argument("--shards", type=int, default=20)
+    parser.add_argument(
+        "--sentences", type=int, default=40_960, help="in each run; whole windows of 1,024 in each shard"
+    )
+    parser.add_argument("--shards", type=int, default=10)
     parser.add_argument("--report", type=Path, default=REPORT, help="the page for the tables")
     options, rest = parser.parse_known_args()  # the rest are options of `regard translate`, such as --int8
     with tempfile.TemporaryDirectory(prefix="regard-bulk-") as name:

@@ -40,7 +40,7 @@ __all__ = [
 ]
 
 # name -> the module that holds it; type checkers read the same above
-_DOORS = {
+_MODULES = {
     "Captioner": "regard.inference.captioner",
     "Classifier": "regard.inference.classifier",
     "Translation": "regard.inference.translation",
@@ -69,16 +69,16 @@ _PACKAGES = {
 
 
 def __getattr__(name: str) -> Any:
-    if name in _DOORS:
+    if name in _MODULES:
         if name == "train":
             from regard.process import limit_openmp_spinning
 
             limit_openmp_spinning()
-        return getattr(import_module(_DOORS[name]), name)
+        return getattr(import_module(_MODULES[name]), name)
     if name in _PACKAGES:
         return import_module(f"regard.{name}")
     raise AttributeError(f"module 'regard' has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *_DOORS, *_PACKAGES})
+    return sorted({*globals(), *_MODULES, *_PACKAGES})

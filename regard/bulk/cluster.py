@@ -31,6 +31,7 @@ CONNECT_SECONDS = 10
 POLL_SECONDS = 1.0
 SIZE_SECONDS = 5.0  # between looks at the size of the cluster
 PATIENCE_SECONDS = 60.0  # between remarks that no core is free
+CONNECT_REMEDY = "check `ray status` on this machine, and RAY_AUTH_MODE=token if the cluster has a token"
 OBJECT_STORE_BYTES = 100 << 20  # of the Ray started here; only names and counts go through it
 HTTP2_SETTINGS = b"\x04"  # the type of the first frame that a gRPC server such as Ray's sends
 HTTP2_HELLO = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + b"\0\0\0" + HTTP2_SETTINGS + b"\0\0\0\0\0"
@@ -99,7 +100,8 @@ def connected(ray: Any, address: str, workers: int | None) -> Iterator[None]:
     try:
         try:
             if folder is None:
-                ray.init(address=address, **quiet)
+                with _no_stderr():
+                    ray.init(address=address, **quiet)
             else:
                 ray.init(
                     address="local",
@@ -111,7 +113,8 @@ def connected(ray: Any, address: str, workers: int | None) -> Iterator[None]:
                     **quiet,
                 )
         except (ray.exceptions.RayError, ConnectionError, RuntimeError, ValueError) as error:
-            raise ConfigError(f"--ray {address}: Ray does not answer ({short(error)}).") from None
+            why = short(error).split(". ")[0]
+            raise ConfigError(f"--ray {address}: cannot connect ({why}): {CONNECT_REMEDY}.") from None
         if threading.current_thread() is threading.main_thread():
             signal.signal(signal.SIGTERM, handler)  # Ray has set its own
         yield
@@ -119,6 +122,19 @@ def connected(ray: Any, address: str, workers: int | None) -> Iterator[None]:
         ray.shutdown()
         if folder is not None:
             shutil.rmtree(folder, ignore_errors=True)
+
+
+@contextmanager
+def _no_stderr() -> Iterator[None]:
+    """Drop the warnings that Ray's C++ code prints while it cannot connect; it raises all the same."""
+    kept, nowhere = os.dup(2), os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, 2)
+    try:
+        yield
+    finally:
+        os.dup2(kept, 2)
+        os.close(kept)
+        os.close(nowhere)
 
 
 def _prepare_local() -> None:

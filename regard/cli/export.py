@@ -9,7 +9,7 @@ from regard.cli.options import MODEL_HELP
 from regard.errors import ConfigError, did_you_mean
 from regard.inference.box import model_folder
 
-DOORS = ("huggingface", "ctranslate2", "onnx", "compact", "word2vec")
+FORMATS = ("huggingface", "ctranslate2", "onnx", "compact", "word2vec")
 
 
 def export(
@@ -35,8 +35,8 @@ def export(
     compact: a model folder with int8 weights, a quarter of the size, of any model.
     word2vec: the vectors of whole words, of any model.
     """
-    if to not in DOORS:
-        raise ConfigError(f"--to {to}: Regard does not export to that: {did_you_mean(to, DOORS)}")
+    if to not in FORMATS:
+        raise ConfigError(f"--to {to}: Regard does not export to that: {did_you_mean(to, FORMATS)}")
     if side not in ("source", "target"):
         raise ConfigError(f"--side {side}: choose source or target.")
     model = model_folder(model)

@@ -100,7 +100,11 @@ def _engines(folder: Folder) -> dict[str, str | None]:
         return {wanted.engine: engines.why_not(wanted.engine, wanted)}
     reasons = {name: engines.why_not(name, wanted) for name in ENGINES}
     used = engines.name(wanted)
-    return {name: why or (None if name == used else f"{used} is faster") for name, why in reasons.items()}
+    label = engines.described(wanted)
+    return {
+        label if name == used else name: why or (None if name == used else f"{used} is faster")
+        for name, why in reasons.items()
+    }
 
 
 def _images(path: Path) -> tuple[AnyRecipe, dict[str, Any]]:

@@ -22,15 +22,25 @@ SHOWN_WORDS = (7, 11)  # the drawn sentence has so many words: enough to reorder
 def quickstart(
     pair: Annotated[str, typer.Option(help="en-fr, en-de or en-ko.")] = "en-fr",
     out: Annotated[
-        Path | None, typer.Option(help="The model folder (default: models/quickstart-PAIR).", show_default=False)
+        Path | None,
+        typer.Option(help="The model folder (default: models/quickstart-PAIR or -images).", show_default=False),
     ] = None,
     threads: Annotated[int, typer.Option(help="Threads to use; more hardly help so small a model.")] = 1,
+    images: Annotated[
+        bool, typer.Option("--images", help="Train a captioner on embedded images instead of a translator.")
+    ] = False,
 ) -> None:
     """Train a Bahdanau model on embedded phrases, translate unseen sentences, score them, and draw attention.
 
     Before that, the installed models (`regard models`) translate a sentence each.
-    It takes about three minutes, and exits with 1 if the model is worse than it should be.
+    With --images, Show, Attend and Tell learns to describe embedded scenes.
+    Either takes about three minutes, and exits with 1 if the model is worse than it should be.
     """
+    if images:
+        from regard.cli.quickstart_images import quickstart_images
+
+        quickstart_images(out, threads)
+        return
     from regard.data.toy import toy_corpus
 
     corpus = toy_corpus("phrases", pair)
@@ -120,10 +130,19 @@ def _draw(translator: "Translator", sentence: str) -> None:
     console.print(look_table(translator.look(sentence), width=console.width))
 
 
+def serve_line(model: Path) -> str:
+    """The command that opens the live page, with its address."""
+    from regard.serve.settings import ServeSettings
+
+    settings = ServeSettings()
+    return f"  regard serve {model} --open    # the live page, at http://{settings.host}:{settings.port}"
+
+
 def _next(pair: str, out: Path, sentence: str, seconds: float) -> str:
     return f"""
 Done in {seconds / 60:.1f} minutes. The model is in {out}. What to type next (inside .venv: source .venv/bin/activate):
 
+{serve_line(out)}
   echo "{sentence}" | regard translate {out}
   regard look {out} "{sentence}" --output attention.png
   regard evaluate {out} --toy phrases:{pair} --split long

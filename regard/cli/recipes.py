@@ -55,8 +55,8 @@ def recipes(
         width = max(map(len, names))
         listed = [f"{title}\n\n{_listed(entries, width)}" for title, entries in groups.items() if entries]
         typer.echo("\n\n".join(listed))
-    elif name in names:
-        typer.echo((recipe_folder() / f"{name}.toml").read_text("utf-8"), nl=False)
+    elif (path := recipe_folder() / f"{name}.toml").is_file():  # also those of installed models, box/luong
+        typer.echo(path.read_text("utf-8"), nl=False)
     else:
         raise ConfigError(f"there is no recipe '{name}': {did_you_mean(name, names)}")
 

@@ -1,6 +1,9 @@
 """`regard serve`: an HTTP API for translation, and a web page that shows attention."""
 
 import os
+import re
+import threading
+import webbrowser
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -92,6 +95,7 @@ def serve(
     batch_wait: Annotated[float, _setting("batch_wait")] = DEFAULTS.batch_wait,
     device: Annotated[str, typer.Option(help="cpu, cuda, mps.")] = "cpu",
     threads: Annotated[int | None, typer.Option(help="CPU threads [all cores].", show_default=False)] = None,
+    open_page: Annotated[bool, typer.Option("--open", help="Open the page in the browser.")] = False,
 ) -> None:
     """Serve models over HTTP: a LibreTranslate-compatible API, and a web page that shows their attention.
 
@@ -99,7 +103,7 @@ def serve(
 
     Example: regard serve models/de-en models/en-de --port 5000
 
-    Example: regard serve
+    Example: regard serve --open
     """
     table = {name: context.params[name] for name in ServeSettings.model_fields}
     try:
@@ -107,7 +111,7 @@ def serve(
     except ValidationError as error:
         raise ConfigError(explain(error, ServeSettings, table)) from None
     keys = read_keys(api_keys), read_token(metrics_token)
-    _run(models or ["*"], settings, languages, *keys, device, threads, overrides)
+    _run(models or ["*"], settings, languages, *keys, device, threads, overrides, open_page)
 
 
 def read_keys(path: Path | None) -> list[str]:
@@ -143,6 +147,7 @@ def _run(
     device: str,
     threads: int | None,
     overrides: list[str],
+    open_page: bool,
 ) -> None:
     try:
         import babel  # noqa: F401
@@ -166,4 +171,17 @@ def _run(
     names = [f"{each.name} ({each.languages.source}-{each.languages.target})" for each in models]
     names += [f"{each.name} (images)" for each in models.images]
     app = build_app(models, settings, keys, metrics_token)
-    run_server(app, settings, lambda address: typer.echo(f"Regard serves {', '.join(names)} at {address}"))
+
+    def started(address: str) -> None:
+        typer.echo(f"Regard serves {', '.join(names)} at {address}")
+        if open_page:
+            threading.Thread(target=_open_page, args=(address,), daemon=True).start()  # a browser may take its time
+
+    run_server(app, settings, started)
+
+
+def _open_page(address: str) -> None:
+    """Open the address in a browser; a server on all interfaces is reached at the loopback address."""
+    page = re.sub(r"//(0\.0\.0\.0|\[::\])(?=:)", "//127.0.0.1", address)
+    if not webbrowser.open(page):
+        typer.echo(f"--open: no browser was found here: open {page} in yours.", err=True)

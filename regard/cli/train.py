@@ -126,7 +126,8 @@ def train(
     workers: Annotated[
         int | None,
         typer.Option(
-            help="Processes on this machine that share each batch (default: 1, or as before with --resume).",
+            help="Processes on this machine that share each batch (default: measured, 1 or the number of cores; with "
+            "--resume as before).",
             min=1,
             show_default=False,
         ),
@@ -228,7 +229,7 @@ def train(
             resume=resume is not None,
             overwrite=overwrite,
             device=device,
-            workers=workers,
+            workers="auto" if workers is None else workers,
             threads=threads,
             overrides=overrides,
             progress=not quiet,

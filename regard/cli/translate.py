@@ -61,7 +61,14 @@ def translate(
     shortlist: Annotated[
         bool, typer.Option("--shortlist", help="Use the lexical shortlist (see `regard shortlist`).")
     ] = False,
-    int8: Annotated[bool, typer.Option("--int8", help="int8 quantisation: faster, slightly less exact.")] = False,
+    int8: Annotated[
+        bool | None,
+        typer.Option(
+            "--int8/--float32",
+            help="int8 quantisation: faster, slightly less exact (default: if its loss in training was < 0.1 BLEU).",
+            show_default=False,
+        ),
+    ] = None,
     engine: Annotated[
         Literal["auto", "torch", "ctranslate2", "onnxruntime"] | None,
         typer.Option(help="Decoding backend (default: the fastest that supports the request).", show_default=False),
@@ -125,7 +132,7 @@ def translate(
         "top_p": top_p,
         "seed": seed,
         "shortlist": shortlist or None,
-        "int8": int8 or None,
+        "int8": int8,
         "engine": engine,
         "batch_tokens": batch_tokens,
     }

@@ -55,6 +55,7 @@ class TextModel:
     workers: int = 1  # processes of the torch engine
     settings: ModelConfig | None = None  # of a single model that Regard built
     compiled: Compiled = field(default_factory=Compiled)
+    int8_loss: float | None = None  # BLEU lost in int8 on the validation sentences; None: not measured
 
     @property
     def model(self) -> Model:
@@ -92,5 +93,11 @@ def join_models(models: Sequence[TextModel]) -> TextModel:
     ensemble = Ensemble([each.model for each in models])
     name = " + ".join(each.name for each in models)
     return replace(
-        first, lazy_model=LazyModel(lambda: ensemble), name=name, shortlist=None, settings=None, compiled=Compiled()
+        first,
+        lazy_model=LazyModel(lambda: ensemble),
+        name=name,
+        shortlist=None,
+        settings=None,
+        compiled=Compiled(),
+        int8_loss=None,
     )

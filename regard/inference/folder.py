@@ -93,9 +93,18 @@ class Folder:
         model = TextModel(LazyModel(read_model), source, target, name, self.path.resolve().name, shortlist, seen_words)
         if own is None and self.model_class is None:
             read_shapes(self.path / WEIGHTS)  # a damaged file is refused at once
-            return replace(model, settings=self.recipe.model, compiled=self.compiled)
+            return replace(model, settings=self.recipe.model, compiled=self.compiled, int8_loss=int8_loss(self.metrics))
         model.lazy_model.get()
         return model
+
+
+def int8_loss(metrics: Mapping[str, Any]) -> float | None:
+    """The BLEU lost in int8, as training measured it."""
+    measured = metrics.get("int8")
+    if not isinstance(measured, dict):
+        return None
+    exact, rounded = measured.get("float32_bleu"), measured.get("int8_bleu")
+    return exact - rounded if isinstance(exact, float) and isinstance(rounded, float) else None
 
 
 def read_folder(path: str | Path) -> Folder:

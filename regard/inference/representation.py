@@ -15,7 +15,7 @@ LONGEST = 60  # characters of a text
 
 def translator_line(model: TextModel, recipe: Recipe, engine: str, parts: int = 0) -> str:
     """Name, kind, sizes, device and engine of a translator; `parts` is the number of models in an ensemble."""
-    search, settings = recipe.search, recipe.model
+    settings = recipe.model
     from regard.models import MODELS
 
     own = not parts and type(model.model) is not MODELS[settings.kind]
@@ -23,7 +23,7 @@ def translator_line(model: TextModel, recipe: Recipe, engine: str, parts: int = 
     facts = [
         f"vocabularies {model.source_tokenizer.size:,} → {model.target_tokenizer.size:,}",
         model.device,
-        f"engine {engine}{' int8' if search.int8 else ''}",
+        f"engine {engine}",
     ]
     return model_line("Translator", model.name, f"ensemble of {parts}" if parts else kind, model.model, facts)
 

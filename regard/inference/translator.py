@@ -112,7 +112,7 @@ class Translator:
         return joined
 
     def __repr__(self) -> str:
-        return translator_line(self._model, self.recipe, self._engines.likely(self.recipe.search), len(self.parts))
+        return translator_line(self._model, self.recipe, self._engines.described(self.recipe.search), len(self.parts))
 
     def __reduce__(self) -> tuple[Callable[..., Translator], tuple[Any, ...]]:
         """A pickle holds the model folder's path and the search settings, never weights."""

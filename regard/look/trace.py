@@ -63,7 +63,7 @@ Part = Kind | Literal["steps"]
 PARTS: tuple[Part, ...] = ("cross", "encoder-self", "decoder-self", "steps")
 
 
-class Said(Protocol):
+class Decoded(Protocol):
     """A translation or a caption, as far as a record needs it."""
 
     @property
@@ -82,7 +82,7 @@ class Said(Protocol):
     def finished(self) -> bool: ...
 
 
-class Translated(Said, Protocol):
+class DecodedTranslation(Decoded, Protocol):
     """A translation with its source."""
 
     @property
@@ -129,7 +129,7 @@ def walk_along(
 
 def look_at(
     text_model: TextModel,
-    translation: Translated,
+    translation: DecodedTranslation,
     *,
     candidates: int = 5,
     forced: bool = False,
@@ -160,7 +160,7 @@ def look_at(
 
 def record(
     walk: Walk,
-    said: Said,
+    decoded: Decoded,
     *,
     model: Model,
     tokenizer: Tokenizer,
@@ -169,7 +169,7 @@ def record(
     candidates: int,
     parts: Collection[Part] = PARTS,
 ) -> Look:
-    """The record of a walk along what was said, with these parts."""
+    """The record of forced decoding, with these parts."""
     shown = _shown_dimensions(walk)
     steps = [
         LookStep(
@@ -179,7 +179,7 @@ def record(
             candidates=_candidates(scores, candidates, tokenizer),
             attention=[_attended(trace, shown) for trace in step.trace if trace.kind == "cross" and "steps" in parts],
         )
-        for token, step, scores in zip(said.tokens, walk.steps, walk.log_probabilities, strict=True)
+        for token, step, scores in zip(decoded.tokens, walk.steps, walk.log_probabilities, strict=True)
     ]
     traces = [trace for step in walk.steps for trace in step.trace if trace.kind == "cross"]
     has_attention = "cross" in walk.attention
@@ -187,10 +187,10 @@ def record(
     return Look(
         model=_about(name, model, walk.attention, traces),
         source=source,
-        target=target_side(said.text, said.tokens, tokenizer, [step.probability for step in steps]),
-        score=rounded(said.score),
-        log_probability=rounded(said.log_probability),
-        finished=said.finished,
+        target=target_side(decoded.text, decoded.tokens, tokenizer, [step.probability for step in steps]),
+        score=rounded(decoded.score),
+        log_probability=rounded(decoded.log_probability),
+        finished=decoded.finished,
         forced=False,
         alignment=rounded(model.alignment(walk.attention)[0].tolist()) if has_attention else None,
         attention={kind: rounded(weights[0].tolist()) for kind, weights in walk.attention.items() if kind in parts},

@@ -49,7 +49,7 @@ from regard.nn.dropout import dropout
 from regard.nn.embedding import Embeddings
 from regard.nn.positions import position_table, power_of_two
 from regard.nn.ragged import Rows
-from regard.nn.transformer import AfterCache, DecoderLayer, EncoderLayer, Looking, OverSource, WithinSentences
+from regard.nn.transformer import AfterCache, AttentionRecorder, DecoderLayer, EncoderLayer, OverSource, WithinSentences
 
 INITIAL_SCALE = 0.5
 """Initial scale, relative to Glorot uniform weights and unit-norm embeddings.
@@ -149,32 +149,32 @@ class Transformer(Model):
         assert batch.source_mask is not None
         source_rows = Rows.of(batch.source_mask)
         encoded, recorded = self._encode(batch.source, batch.source_mask, source_rows, attention, intervention)
-        looking = Looking(attention, intervention, [])
+        recorder = AttentionRecorder(attention, intervention, [])
         allowed = _allowed(batch.source_mask, intervention)
         # Training skips padding; in evaluation padding is computed too, with the result of `step`.
         rows = Rows.of(batch.target_mask) if self.training else Rows(*batch.target_in.shape)
-        own = WithinSentences(rows, looking, causal=True)
+        own = WithinSentences(rows, recorder, causal=True)
         y = self._read(self.embeddings.target, self._start(batch.target_in), rows)  # (n, D)
         for layer in self._decoder_layers():
             prepared = layer.cross_attention.prepare(encoded, source_rows)
-            y = layer(y, own, OverSource(prepared, rows, looking, allowed))
+            y = layer(y, own, OverSource(prepared, rows, recorder, allowed))
         hidden = rows.spread(self.decoder_norm(y))  # (B, T, D)
         if not attention:
             return Output(hidden)
         kinds: tuple[Kind, ...] = ("decoder-self", "cross")
-        return Output(hidden, {**recorded, **{kind: looking.weights(kind) for kind in kinds}})
+        return Output(hidden, {**recorded, **{kind: recorder.weights(kind) for kind in kinds}})
 
     def _encode(
         self, source: Tensor, mask: Tensor, rows: Rows, attention: bool, intervention: Intervention | None
     ) -> tuple[Tensor, Attention]:
         """The encoder output (n, D), and its attention weights if requested."""
-        looking = Looking(attention, intervention, [])
-        own = WithinSentences(rows, looking, _allowed(mask, intervention))
+        recorder = AttentionRecorder(attention, intervention, [])
+        own = WithinSentences(rows, recorder, _allowed(mask, intervention))
         x = self._read(self.embeddings.source, source, rows)  # (n, D)
         for layer in self.encoder:
             x = layer(x, own)
         encoded: Tensor = self.encoder_norm(x)
-        return encoded, {"encoder-self": looking.weights("encoder-self")} if attention else {}
+        return encoded, {"encoder-self": recorder.weights("encoder-self")} if attention else {}
 
     # --- one step -----------------------------------------------------------------------------------------------------
 
@@ -199,20 +199,20 @@ class Transformer(Model):
         assert isinstance(state, TransformerState)
         assert state.cache is not None
         cache = state.cache.grow()
-        looking = Looking(attention or trace, intervention, [])
+        recorder = AttentionRecorder(attention or trace, intervention, [])
         allowed = _allowed(memory.mask, intervention)
         ids = self._start(token.unsqueeze(1))
         rows, position = Rows(*ids.shape), state.position
         beams = Rows(memory.sentences, ids.size(0) // memory.sentences)  # the beams of a sentence, side by side
         y = self._read(self.embeddings.target, ids, rows, position)  # (N, D)
         for layer, prepared in zip(self._decoder_layers(), memory.layers, strict=True):
-            y = layer(y, AfterCache(cache, rows, looking), OverSource(prepared, beams, looking, allowed, position))
+            y = layer(y, AfterCache(cache, rows, recorder), OverSource(prepared, beams, recorder, allowed, position))
         recorded: dict[Kind, Tensor] | None = None
         if attention:
-            across = looking.weights("cross")  # (B, layers, H, beams, S)
+            across = recorder.weights("cross")  # (B, layers, H, beams, S)
             across = across.permute(0, 3, 1, 2, 4).flatten(0, 1).unsqueeze(3)  # (N, layers, H, 1, S)
-            recorded = {"decoder-self": looking.weights("decoder-self"), "cross": across}
-        traces = tuple(each for seen in looking.seen for each in seen.traces()) if trace else ()
+            recorded = {"decoder-self": recorder.weights("decoder-self"), "cross": across}
+        traces = tuple(each for seen in recorder.seen for each in seen.traces()) if trace else ()
         return Step(self.decoder_norm(y), TransformerState.of(cache), recorded, traces)
 
     def paths(self) -> Paths:

@@ -3,8 +3,8 @@
     encoder layer   x ← norm(x + self-attention(x)),   x ← norm(x + FFN(x))
     decoder layer   y ← norm(y + causal self-attention(y)),  y ← norm(y + attention of y over x),  y ← norm(y + FFN(y))
 
-A `Sight` supplies the keys and values of an attention: the sentence itself, the key/value cache, or the source. So one
-`forward` serves training and stepwise decoding.
+A `KeyValueSource` supplies the keys and values of an attention: the sentence itself, the key/value cache, or the
+source. So one `forward` serves training and stepwise decoding.
 Rows (n, D) are the positions of all sentences without padding (`nn/ragged.py`).
 """
 
@@ -43,7 +43,7 @@ class EncoderLayer(nn.Module):
         self.feedforward = FeedForward(settings)
         self.feedforward_norm = ResidualNorm(settings)
 
-    def forward(self, x: Tensor, own: Sight) -> Tensor:
+    def forward(self, x: Tensor, own: KeyValueSource) -> Tensor:
         """(n, D) of x (n, D)."""
         x = self.self_norm(x, lambda x: own.attend(self.self_attention, x))
         x = self.feedforward_norm(x, self.feedforward)
@@ -62,7 +62,7 @@ class DecoderLayer(nn.Module):
         self.feedforward = FeedForward(settings)
         self.feedforward_norm = ResidualNorm(settings)
 
-    def forward(self, y: Tensor, own: Sight, source: Sight) -> Tensor:
+    def forward(self, y: Tensor, own: KeyValueSource, source: KeyValueSource) -> Tensor:
         """(n, D) of y (n, D), for whole sentences or one step."""
         y = self.self_norm(y, lambda y: own.attend(self.self_attention, y))
         y = self.cross_norm(y, lambda y: source.attend(self.cross_attention, y))
@@ -113,10 +113,10 @@ def _attention(settings: TransformerSettings, kind: Kind, layer: int) -> MultiHe
     return MultiHead(settings.hidden_size, settings.heads, kind, layer, bias=settings.attention_bias)
 
 
-# --- sights: the keys and values of an attention ----------------------------------------------------------------------
+# --- key-value sources ------------------------------------------------------------------------------------------------
 
 
-class Sight(Protocol):
+class KeyValueSource(Protocol):
     """Applies an attention to queries from inputs (n, D), over its keys and values."""
 
     def attend(self, attention: MultiHead, inputs: Tensor) -> Tensor:
@@ -128,14 +128,14 @@ class WithinSentences:
     """Self-attention over whole sentences; a causal mask also covers the padding at the end."""
 
     rows: Rows
-    looking: Looking
+    recorder: AttentionRecorder
     allowed: Tensor | None = None  # (B, 1, 1, S)
     causal: bool = False
 
     def attend(self, attention: MultiHead, inputs: Tensor) -> Tensor:
         """The result (n, D)."""
         heads = attention.project(inputs, self.rows)
-        return self.looking.attend(attention, heads, self.rows, self.allowed, causal=self.causal)
+        return self.recorder.attend(attention, heads, self.rows, self.allowed, causal=self.causal)
 
 
 @dataclass(frozen=True)
@@ -144,13 +144,13 @@ class AfterCache:
 
     cache: Cache
     rows: Rows  # one position in each
-    looking: Looking
+    recorder: AttentionRecorder
 
     def attend(self, attention: MultiHead, inputs: Tensor) -> Tensor:
         """The result (N, D)."""
         query, keys, values = attention.project(inputs, self.rows)
         heads = Heads(query, *self.cache.write(attention.layer, keys, values))
-        return self.looking.attend_step(attention, heads, self.rows, None, self.cache.length - 1)
+        return self.recorder.attend_step(attention, heads, self.rows, None, self.cache.length - 1)
 
 
 @dataclass(frozen=True)
@@ -159,7 +159,7 @@ class OverSource:
 
     prepared: tuple[Tensor, Tensor]  # (B, H, S, K) each
     rows: Rows
-    looking: Looking
+    recorder: AttentionRecorder
     allowed: Tensor | None  # (B, 1, 1, S)
     position: int | None = None  # of the step; None: all positions from 0 on
 
@@ -167,12 +167,12 @@ class OverSource:
         """The result (n, D)."""
         heads = Heads(attention.ask(inputs, self.rows), *self.prepared)
         if self.position is None:
-            return self.looking.attend(attention, heads, self.rows, self.allowed)
-        return self.looking.attend_step(attention, heads, self.rows, self.allowed, self.position)
+            return self.recorder.attend(attention, heads, self.rows, self.allowed)
+        return self.recorder.attend_step(attention, heads, self.rows, self.allowed, self.position)
 
 
 @dataclass(frozen=True)
-class Looking:
+class AttentionRecorder:
     """Records attention weights if asked to, and applies an intervention."""
 
     attention: bool

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 from regard.serve.inline import INLINE, INLINE_KEPT, INLINE_VOID, InlineRun, Kept, read_run
 from regard.serve.placing import Placing, placed
-from regard.serve.sentences import Document, Part, Said, split_line, split_text
+from regard.serve.sentences import Document, LinkedText, Part, split_line, split_text
 from regard.serve.tags import Tag, read_tags
 
 _KEPT_ELEMENTS = INLINE_KEPT | {"script", "style", "textarea"}
@@ -61,7 +61,7 @@ class HtmlDocument(Document):
         """The text, escaped for HTML."""
         return html.escape(text, quote=False)
 
-    def arranged(self, place: int, said: list[Said]) -> list[Said]:
+    def arranged(self, place: int, said: list[LinkedText]) -> list[LinkedText]:
         """Translations of the run that begins at `place`, unescaped; same length."""
         return said
 

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from regard.serve.inline import Element, InlineRun, Point
-from regard.serve.sentences import Links, Said
+from regard.serve.sentences import LinkedText, Links
 
 Span = tuple[int, int]
 """First and last word (inclusive), or first character and end (exclusive)."""
@@ -55,7 +55,7 @@ class _Stretch:
 class Placing:
     """Words of a run and of its translation; `said` holds the translation of each part, True if it was translated."""
 
-    def __init__(self, sources: Sequence[tuple[str, bool]], said: Sequence[Said]) -> None:
+    def __init__(self, sources: Sequence[tuple[str, bool]], said: Sequence[LinkedText]) -> None:
         self.text = "".join(each.text for each in said)
         self._source = "".join(text for text, _ in sources)
         self._words: list[Word] = []

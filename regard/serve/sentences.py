@@ -164,14 +164,14 @@ def keeps_placeholders(sentence: str, translation: str) -> bool:
 
 
 @dataclass(frozen=True)
-class Said:
+class LinkedText:
     """A translation of a sentence, with its word alignment."""
 
     text: str
     links: Links = frozenset()
 
 
-def joined(pairs: Sequence[tuple[str, str]]) -> Said:
+def joined(pairs: Sequence[tuple[str, str]]) -> LinkedText:
     """The joined translation of a sentence that was split; words of a part are aligned to the part's first and last."""
     source, target = "".join(each for each, _ in pairs), "".join(each for _, each in pairs)
     words, others = [found.end() for found in _WORD.finditer(source)], [found.end() for found in _WORD.finditer(target)]
@@ -184,7 +184,7 @@ def joined(pairs: Sequence[tuple[str, str]]) -> Said:
             ends = {bisect_right(others, target_start), bisect_left(others, target_end)}
             links.update((word, end) for word in range(first, last + 1) for end in ends)
         start, target_start = start + len(each), target_start + len(other)
-    return Said(target, links)
+    return LinkedText(target, links)
 
 
 @dataclass
@@ -192,7 +192,7 @@ class Document:
     """A text with the translations of its sentences; each sentence has an n-best list."""
 
     parts: list[Part]
-    _said: dict[int, list[Said]] = field(default_factory=dict)  # index of a part to its n-best list
+    _said: dict[int, list[LinkedText]] = field(default_factory=dict)  # index of a part to its n-best list
     _cut: dict[int, list[Part]] = field(default_factory=dict)  # sentences split at placeholders
 
     @classmethod
@@ -220,7 +220,9 @@ class Document:
         known = links or [[nothing] * len(found) for found in translations]
         for place, found, linked in zip(places, translations, known, strict=True):
             part = self.parts[place]
-            said = [Said(*pair) for pair in zip(found, linked, strict=True) if keeps_placeholders(part.text, pair[0])]
+            said = [
+                LinkedText(*pair) for pair in zip(found, linked, strict=True) if keeps_placeholders(part.text, pair[0])
+            ]
             if said:
                 self._said[place] = said
             else:
@@ -232,12 +234,12 @@ class Document:
         stream, linked = iter(translations), self.needs_links
         for place, parts in self._cut.items():
             pairs = [(part.text, next(stream)[0] if part.translate else part.text) for part in parts]
-            self._said[place] = [joined(pairs) if linked else Said("".join(said for _, said in pairs))]
+            self._said[place] = [joined(pairs) if linked else LinkedText("".join(said for _, said in pairs))]
 
-    def said(self, place: int, choice: int = 0) -> Said:
+    def said(self, place: int, choice: int = 0) -> LinkedText:
         """The translation of a part, or the part itself; `choice` 1 is the second one, if there is one."""
         found = self._said.get(place)
-        return Said(self.parts[place].text) if found is None else found[min(choice, len(found) - 1)]
+        return LinkedText(self.parts[place].text) if found is None else found[min(choice, len(found) - 1)]
 
     def text(self, choice: int = 0) -> str:
         """The whole text; `choice` 1 takes the second translation of each sentence that has one, and so on."""

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 
 from regard.serve.inline import INLINE, Kept, read_run
 from regard.serve.markup import HtmlDocument
-from regard.serve.sentences import Said, split_line
+from regard.serve.sentences import LinkedText, split_line
 from regard.serve.tags import read_tags
 
 _TIME = re.compile(r"\s*\d[\d:.,]*\s*-->")
@@ -60,7 +60,7 @@ class SubtitleDocument(HtmlDocument):
         """The text itself: .srt has no escapes."""
         return text
 
-    def arranged(self, place: int, said: list[Said]) -> list[Said]:
+    def arranged(self, place: int, said: list[LinkedText]) -> list[LinkedText]:
         """The translation wrapped to the source's number of lines."""
         whole = "".join(each.text for each in said)
         breaks = set(line_breaks(whole, self.heights[place]))

@@ -21,6 +21,7 @@ def translator_card(recipe: Recipe, metrics: dict[str, Any], name: str, model_cl
         metrics,
         name,
         tag="translation",
+        languages=recipe.text.languages,
         model_class=model_class,
         data=[
             f"{split}: {part['text']}; {part['pairs']:,} sentence pairs, {part['target_tokens']:,} target tokens "
@@ -28,11 +29,21 @@ def translator_card(recipe: Recipe, metrics: dict[str, Any], name: str, model_cl
             for split, part in metrics["data"].items()
         ],
         sizes=[
-            f"{metrics['source_vocabulary']:,} source pieces, {metrics['target_vocabulary']:,} target pieces ({pieces})"
+            f"{metrics['source_vocabulary']:,} source and {metrics['target_vocabulary']:,} target pieces ({pieces})",
+            *_int8_line(metrics.get("int8")),
         ],
         use=f'regard.load("."{"" if model_class is None else ", model=YOUR_MODEL"}).translate("…")',
         command="`regard translate FOLDER < in.txt > out.txt` does the same for a file.",
     )
+
+
+def _int8_line(measured: dict[str, Any] | None) -> list[str]:
+    if measured is None:
+        return []
+    return [
+        f"{measured['int8_bleu']:.2f} BLEU in int8 and {measured['float32_bleu']:.2f} in float32 on "
+        f"{measured['sentences']:,} validation sentences, greedy, with {measured['engine']}"
+    ]
 
 
 def skipped_text(part: dict[str, Any]) -> str:
@@ -94,6 +105,7 @@ def _card(
     use: str,
     command: str,
     model_class: str | None = None,
+    languages: tuple[str, str] | None = None,
 ) -> str:
     """The sections of a model card: model, data, training, validation, use."""
     settings = recipe.model
@@ -103,6 +115,7 @@ def _card(
         "---",
         "library_name: regard",
         f"pipeline_tag: {tag}",
+        *([] if languages is None else ["language:", *(f"- {code}" for code in languages)]),
         "---",
         "",
         f"# {name}",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Literal
 
 from regard.config.recipes import TaskRecipe
 from regard.data.text.sources import BackTranslated, Given, Mix
@@ -13,17 +14,18 @@ from regard.models.contract import MakeModel
 from regard.process import tune_process, usable_device, usable_precision
 from regard.storage.folder import holds_finished_model
 from regard.storage.run import read_run
-from regard.training.distributed import joined, local_device
+from regard.training.distributed import is_launched, joined, local_device
 from regard.training.dry_run import DryRun, measure
 from regard.training.interrupt import Interrupted
 from regard.training.launch import WorkersFailed, is_repeated
 from regard.training.progress import check_tensorboard, choose_reporter
 from regard.training.session import Session, own_random_numbers
+from regard.training.speed import faster_workers
 from regard.training.start import FilePath, check_out, choose_recipe
 from regard.training.tasks import Data, Trained, task_of
 from regard.training.tasks.initial_model import initial_model
 from regard.training.tasks.translation import PreparedTranslation, TranslationTask
-from regard.training.team import FINISHED, choose_team, follow, reload
+from regard.training.team import FINISHED, choose_team, follow, reload, team_of
 from regard.training.watch import Watched
 
 __all__ = [
@@ -51,7 +53,7 @@ def train(
     resume: bool = False,
     overwrite: bool = False,
     device: str = "cpu",
-    workers: int | None = None,
+    workers: int | Literal["auto"] | None = None,
     threads: int | None = None,
     overrides: Sequence[str] = (),
     progress: bool = True,
@@ -76,16 +78,17 @@ def train(
     whose attention is recorded at each validation, for `regard look --over-time`.
 
     `workers` are processes of this machine that share each batch, with `threads` threads each. The default is one
-    process, or as many as the resumed training had. Under `torchrun` every rank calls `train` with the same arguments.
+    process, or as many as the resumed training had; "auto" measures whether several are faster (see `speed.py`).
+    Under `torchrun` every rank calls `train` with the same arguments.
     """
     tune_process(threads)
     out, target = Path(out), usable_device(local_device(device))
     if tensorboard:
         check_tensorboard()
-
     if resume and watch:
         raise ConfigError("a resumed training keeps its watched sentences: leave `watch` out.")
     team = choose_team(workers, threads, out if resume else None, model)
+    measures = workers == "auto" and threads is None and model is None and target.type == "cpu" and not is_launched()
     with joined(target) as group:
         if not group.leads:
             return follow(out, model, target, group)
@@ -101,12 +104,17 @@ def train(
             task = task_of(chosen, train, valid, model=model, start_from=folder, watch=watch)
         reporter, machine = choose_reporter(progress, task.unit), team.machine(target, group)
         with Session.opened(out, target, reporter, tensorboard, group, machine) as session:
+            if resume and team.workers == 1:
+                return session.resume(task, overrides)
             if not resume:
                 check_out(out, overwrite)
-            if team.workers == 1:
-                return session.resume(task, overrides) if resume else session.start(task)
-            if not resume:
-                session.prepare(task)
+                begun = session.prepare(task)
+                opened = task.open(session.folder)
+                if measures:
+                    team = team_of(faster_workers(opened, begun[0], session.folder, reporter))
+                    session.record(team.machine(target, group), *begun)
+                if team.workers == 1:
+                    return session.learn(opened, *begun)
     return team.train(out, overrides if resume else (), device, progress, tensorboard)
 
 

@@ -41,7 +41,7 @@ def launch(arguments: Sequence[str], workers: int, threads: int, folder: Path) -
     """
     restarts, newest = 0, _newest(folder)
     while True:
-        status = _run_ranks(arguments, workers, threads)
+        status = run_ranks(["-m", "regard", *arguments], workers, threads)
         if status >= 0 and status != LOST:
             return status
         if _newest(folder) != newest:
@@ -57,13 +57,15 @@ def _newest(folder: Path) -> list[str]:
     return sorted(path.name for path in folder.glob("checkpoint-*"))[-1:]
 
 
-def _run_ranks(arguments: Sequence[str], workers: int, threads: int) -> int:
-    """The exit status of the ranks; minus a signal's number if one was killed."""
+def run_ranks(command: Sequence[str], workers: int, threads: int) -> int:
+    """Run `python COMMAND` once in each rank. The exit status; minus a signal's number if one was killed."""
     from torch.distributed.elastic.multiprocessing.api import SignalException
     from torch.distributed.elastic.multiprocessing.errors import ChildFailedError
     from torch.distributed.launcher.api import LaunchConfig, elastic_launch
 
-    logging.getLogger("torch.distributed.elastic").setLevel(logging.CRITICAL)
+    for name in list(logging.root.manager.loggerDict):  # each has a level of its own; we report ourselves
+        if name.startswith("torch.distributed.elastic"):
+            logging.getLogger(name).setLevel(logging.CRITICAL)
     with tempfile.TemporaryDirectory(prefix="regard-workers-") as private:
         config = LaunchConfig(
             min_nodes=1,
@@ -88,7 +90,7 @@ def _run_ranks(arguments: Sequence[str], workers: int, threads: int) -> int:
         os.environ.update(surroundings)
         handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
         try:
-            elastic_launch(config, sys.executable)("-m", "regard", *arguments)
+            elastic_launch(config, sys.executable)(*command)
         except ChildFailedError as error:
             return _status([failure.exitcode for failure in error.failures.values()])
         except SignalException as stopped:

@@ -77,11 +77,6 @@ class Session:
         finally:
             reporter.close()
 
-    def start(self, asked: Task[Learned]) -> Learned:
-        """Start a new training."""
-        model, optimizer, state, checkpoints = self.prepare(asked)
-        return self.learn(asked.open(self.folder), model, optimizer, state, checkpoints)
-
     def prepare(self, asked: Task[Learned]) -> tuple[Predictor, Optimizer, TrainingState, Checkpoints]:
         """Read the data and write the first checkpoint."""
         self.check_precision(asked.recipe.training)
@@ -102,6 +97,19 @@ class Session:
         checkpoints = Checkpoints(self.folder)
         checkpoints.await_proof()
         return model, optimizer, state, checkpoints
+
+    def record(
+        self,
+        machine: Machine,
+        model: Predictor,
+        optimizer: Optimizer,
+        state: TrainingState,
+        checkpoints: Checkpoints,
+    ) -> None:
+        """Save the first checkpoint again if the machine is to be used in another way."""
+        if machine != self.machine:
+            self.machine = machine
+            checkpoints.save(state, model, optimizer, machine.to_dict())
 
     def resume(self, asked: Task[Learned], overrides: Sequence[str]) -> Learned:
         """Resume the training in `out`."""

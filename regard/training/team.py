@@ -9,6 +9,7 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Literal
 
 import torch
 
@@ -54,8 +55,12 @@ class Team:
         return reload(out, device, None)
 
 
-def choose_team(workers: int | None, threads: int | None, resumed: Path | None, model: MakeModel | None) -> Team:
+def choose_team(
+    workers: int | Literal["auto"] | None, threads: int | None, resumed: Path | None, model: MakeModel | None
+) -> Team:
     """What was asked for; else what the resumed training had; else one process."""
+    if workers == "auto":
+        workers = None
     if is_launched():
         if workers is not None:
             raise ConfigError(f"--workers {workers}: torchrun has started the workers: leave it out.")
@@ -71,7 +76,12 @@ def choose_team(workers: int | None, threads: int | None, resumed: Path | None, 
         return Team()
     if model is not None:
         raise ConfigError("workers: a model of your own trains in one process, or in a script under torchrun.")
-    return Team(workers, threads or max(1, torch.get_num_threads() // workers))
+    return team_of(workers, threads)
+
+
+def team_of(workers: int, threads: int | None = None) -> Team:
+    """So many processes; they share the cores, unless the threads of each are given."""
+    return Team() if workers == 1 else Team(workers, threads or max(1, torch.get_num_threads() // workers))
 
 
 def reload(out: Path, device: str, model: MakeModel | None) -> Trained:

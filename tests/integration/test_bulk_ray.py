@@ -246,7 +246,9 @@ def test_a_wrong_token_is_one_line(cluster: Any, model: Path, source: Path, tmp_
     run = start(model, source, tmp_path / "out", "--ray", cluster.address, token=secrets.token_hex(32))
     status, said = finished(run)
     assert status == 2
-    assert said.splitlines()[-1].startswith("regard: error: --ray")
+    assert said.startswith(f"regard: error: --ray {cluster.address}: cannot connect")
+    assert "RAY_AUTH_MODE=token" in said
+    assert len(said.splitlines()) == 1
     assert time.monotonic() - begun < 60
     assert not (tmp_path / "out").exists()
 

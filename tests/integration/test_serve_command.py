@@ -18,6 +18,7 @@ import pytest
 from serve_help import tiny
 
 from regard.cli import main
+from regard.cli.serve import _open_page
 from regard.inference.folder import write_folder
 from regard.storage.weights import model_tensors
 
@@ -119,3 +120,20 @@ def test_help_needs_neither_torch_nor_fastapi() -> None:
     assert not {"'torch'", "'fastapi'", "'uvicorn'", "'tokenizers'"} & set(
         said.splitlines()[-1].strip("[]").split(", ")
     )
+
+
+@pytest.mark.parametrize("found", [True, False])
+@pytest.mark.parametrize("host", ["127.0.0.1", "0.0.0.0", "[::]"])
+def test_open_shows_the_page_or_says_where_it_is(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], host: str, found: bool
+) -> None:
+    opened: list[str] = []
+
+    def browser(address: str) -> bool:
+        opened.append(address)
+        return found
+
+    monkeypatch.setattr("webbrowser.open", browser)
+    _open_page(f"http://{host}:5000")
+    assert opened == ["http://127.0.0.1:5000"]
+    assert ("open http://127.0.0.1:5000 in yours" in capsys.readouterr().err) is not found

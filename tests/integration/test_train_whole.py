@@ -63,7 +63,7 @@ def test_the_command_line_of_the_manual(tmp_path: Path) -> None:
     words = ["train", "bahdanau", "--train", f["corpus.de"], f["corpus.en"]]
     words += ["--valid", f["dev.de.gz"], f["dev.en.gz"], "--out", str(out), "--seed", "5"]
     assert main([*words, *SET]) == 0
-    names = {path.name for path in out.iterdir()}
+    names = {path.name for path in out.iterdir()} - {"compiled"}  # for an engine, if one is installed
     assert names == {
         "config.json",
         "model.safetensors",
@@ -75,20 +75,44 @@ def test_the_command_line_of_the_manual(tmp_path: Path) -> None:
         "training.words.npy",
         "log.jsonl",
         "training",
+        "compiled",
     }
     config = json.loads((out / "config.json").read_text())
     assert config["training"]["seed"] == 5
+    assert config["text"]["languages"] == ["de", "en"]  # by the names of the files
     metrics = json.loads((out / "metrics.json").read_text())
     assert metrics["updates"] == 6
     assert metrics["data"]["train"]["pairs"] == 150
     assert "nrefs:1" in metrics["valid"]["bleu_signature"]
     card = (out / "README.md").read_text()
     assert "corpus.de, corpus.en; 150 sentence pairs" in card
+    assert "\nlanguage:\n- de\n- en\n" in card
     assert metrics["valid"]["bleu_signature"] in card
     assert Translator.load(out).translate("a b c").text is not None
 
 
+def test_languages_may_be_given(tmp_path: Path) -> None:
+    f = write_corpus(tmp_path)
+    out = tmp_path / "model"
+    words = [
+        "train",
+        "bahdanau",
+        "--train",
+        f["corpus.de"],
+        f["corpus.en"],
+        "--out",
+        str(out),
+        "--languages",
+        "nl",
+        "en",
+    ]
+    assert main([*words, *SET]) == 0
+    assert json.loads((out / "config.json").read_text())["text"]["languages"] == ["nl", "en"]
+    assert main([*words[:-2], "Dutch", "English", *SET, "--overwrite"]) == 2
+
+
 TEXT_RECIPES = [name for name in recipe_names() if isinstance(load_recipe(name), Recipe)]
+TEXT_RECIPES += [f"box/{name}" for name in ("attention", "bahdanau", "gnmt", "luong", "luong-local-p", "seq2seq")]
 
 
 @pytest.mark.parametrize("name", TEXT_RECIPES)

@@ -2,11 +2,12 @@
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -22,10 +23,13 @@ from regard.data.text.batches import collate
 from regard.errors import ConfigError
 from regard.inference.translator import Translator
 from regard.models.contract import Model
+from regard.storage.run import read_run
 from regard.storage.weights import read_tensors
-from regard.training import train
+from regard.training import speed, train
 from regard.training.distributed import Group
 from regard.training.launch import _status
+from regard.training.progress import Silent
+from regard.training.tasks import task_of
 from regard.training.validation import in_order
 
 ROOT = Path(__file__).parents[2]
@@ -95,6 +99,69 @@ def test_workers_that_cannot_be_are_refused(tmp_path: Path, monkeypatch: pytest.
     with pytest.raises(ConfigError, match="torchrun has started the workers"):
         train(recipe(), train=TRAIN, out=tmp_path / "both", workers=2)
     assert not any(tmp_path.iterdir())
+
+
+# --- how many -----------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def two_threads(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Two cores, an empty cache folder, and no training too short to measure for."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setattr(speed, "SHORTEST", 0.0)
+    before = torch.get_num_threads()
+    torch.set_num_threads(2)
+    yield
+    torch.set_num_threads(before)
+
+
+@pytest.mark.usefixtures("two_threads")
+def test_the_faster_way_is_chosen_and_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    ratio, measured = 1.0, []
+    monkeypatch.setattr(speed, "seconds_per_update", lambda *given: 2.0)
+
+    def seconds_of_ranks(folder: Path, workers: int, threads: int, updates: int) -> float:
+        measured.append((workers, threads, updates))
+        return 2.0 * ratio
+
+    def chosen(name: str) -> int:
+        folder = tmp_path / name / "training"
+        if not folder.exists():
+            train(recipe(), train=TRAIN, valid=VALID, out=tmp_path / name, progress=False)
+        task = task_of(read_run(folder).recipe).open(folder)
+        return speed.faster_workers(task, task.build(), folder, Silent())
+
+    monkeypatch.setattr(speed, "_seconds_of_ranks", seconds_of_ranks)
+    ratio = 1.2
+    assert chosen("slower") == 1
+    assert measured == [(2, 1, 2)]
+    ratio = 0.5
+    assert chosen("slower") == 1, "kept"
+    kept = tmp_path / "cache/regard/workers.json"
+    kept.write_text("{", "utf-8")
+    assert chosen("slower") == 2, "damaged, so measured again"
+    kept.unlink()
+    ratio = 1.03
+    assert chosen("slower") == 2, "a tie goes to several"
+    kept.unlink()
+    monkeypatch.setattr(speed, "SHORTEST", 1000.0)
+    measured.clear()
+    assert chosen("slower") == 1
+    assert measured == [], "12 updates of 2 s are not worth it"
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("two_threads")
+def test_auto_measures_and_records(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    train(recipe("transformer"), train=TRAIN, valid=VALID, out=tmp_path / "auto", workers="auto")
+    said = capfd.readouterr().err
+    found = re.search(r"an update takes \S+ s in one process, \S+ s in 2: training in (\d)", said)
+    assert found is not None, said
+    machine = json.loads((tmp_path / "auto/metrics.json").read_text("utf-8"))["machine"]
+    assert machine["workers"] == int(found[1])
+    assert machine["threads"] == 2 // machine["workers"]
+    assert "not the same machine" not in said
+    assert "Warning" not in said
 
 
 # --- two ranks on one machine -------------------------------------------------------------------------------------
@@ -226,6 +293,7 @@ def test_signals_save_and_kills_go_on_from_the_last_checkpoint(whole: Path, file
     process.send_signal(signal.SIGINT)
     assert process.wait(60) == 130
     assert "stopped and saved after update" in log.read_text("utf-8")
+    assert "torch/distributed" not in log.read_text("utf-8"), "we report what happens, torch's launcher need not"
 
     process = start(["regard", "train", "--resume", str(out)], log)
     until(reached(out, 200), process)

@@ -109,3 +109,8 @@ def test_recipes_that_come_with_regard_all_load():
         read = recipe.load_recipe(name)
         assert read.paper
         assert read.published
+
+
+def test_the_recipe_of_an_installed_model_is_printed_too(capsys):
+    assert main(["recipes", "box/luong"]) == 0
+    assert tomllib.loads(capsys.readouterr().out)["model"]["kind"] == "luong"

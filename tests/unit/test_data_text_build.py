@@ -289,3 +289,20 @@ def test_repeated_hashes_against_a_slow_loop() -> None:
 def test_a_worker_does_not_import_torch() -> None:
     code = "import regard.data.text.workers, sys; sys.exit('torch' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def test_a_worker_ends_in_silence_when_nobody_listens(files: tuple[Path, Path]) -> None:
+    code = """
+import os, signal, sys
+from regard.data.text.sources import open_text
+from regard.data.text.workers import Workers
+workers = Workers(1).__enter__()
+print(workers._processes[0].pid, flush=True)
+for _ in workers.hash(open_text((sys.argv[1], sys.argv[2]), "train").pieces(), pairs=True):
+    os.kill(os.getpid(), signal.SIGKILL)
+"""
+    big = files[0].with_name("big")
+    big.write_bytes(files[0].read_bytes() * 300)
+    killed = subprocess.run([sys.executable, "-c", code, big, big], check=False, capture_output=True)
+    assert killed.returncode == -9
+    assert killed.stderr == b""

@@ -206,3 +206,55 @@ def test_nothing_imports_torch(folder: Path) -> None:
     )
     ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert ended.stdout.split()[-2:] == ["False", "False"]
+
+
+# --- int8 by default -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("measured", "expected"),
+    [
+        ({"float32_bleu": 30.0, "int8_bleu": 29.95}, True),
+        ({"float32_bleu": 30.0, "int8_bleu": 29.85}, False),
+        ({"float32_bleu": 30.0, "int8_bleu": 31.0}, True),
+        ({"float32_bleu": "30", "int8_bleu": None}, False),
+        (None, False),
+    ],
+)
+def test_int8_is_automatic_where_little_is_lost(
+    folder: Path, tmp_path: Path, measured: dict[str, Any] | None, expected: bool
+) -> None:
+    import json
+    import shutil
+
+    new = tmp_path / "new"
+    shutil.copytree(folder, new, ignore=shutil.ignore_patterns("compiled"))
+    (new / "metrics.json").write_text(json.dumps({} if measured is None else {"int8": measured}))
+    translator = Translator.load(new)
+    assert ("onnxruntime int8" in repr(translator)) == expected
+    translator.translate(LINES)
+    kind = "int8" if expected else "float32"
+    assert [path.name for path in (new / "compiled").iterdir()] == [f"onnxruntime-{kind}"]
+    assert translator._engines.resolved(SearchSettings(engine="torch")).int8 is False
+    translator.translate(LINES, search={"int8": not expected})
+    assert len(list((new / "compiled").iterdir())) == 2
+
+
+def test_training_measures_the_loss_of_int8(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    import json
+
+    import regard
+    from regard.cli import main
+
+    model = {"kind": "luong", "hidden_size": 16, "embedding_size": 12}
+    training = {"updates": 2, "validation_sentences": 3}
+    recipe = check_recipe({"model": model, "text": {"vocabulary_size": 300}, "training": training}, "test")
+    pairs = [(line, line) for line in LINES]
+    regard.train(recipe, train=pairs, valid=pairs, out=tmp_path / "model", progress=False)
+    measured = json.loads((tmp_path / "model" / "metrics.json").read_text())["int8"]
+    assert (measured["engine"], measured["sentences"]) == ("onnxruntime", 3)
+    assert {"float32_bleu", "int8_bleu"} < measured.keys()
+    assert "BLEU in int8" in (tmp_path / "model" / "README.md").read_text()
+    capsys.readouterr()
+    assert main(["info", str(tmp_path / "model")]) == 0
+    assert "decoding backend   onnxruntime" in capsys.readouterr().out

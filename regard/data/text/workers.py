@@ -220,7 +220,13 @@ def _payload(piece: Piece) -> tuple[bytes, ...]:
 
 def serve() -> None:
     """Answer messages until stdin is closed."""
-    inbox, outbox = sys.stdin.buffer, sys.stdout.buffer
+    try:
+        _answer(sys.stdin.buffer, sys.stdout.buffer)
+    except BrokenPipeError:
+        os._exit(1)  # nobody reads: the other process was killed
+
+
+def _answer(inbox: IO[bytes], outbox: IO[bytes]) -> None:
     encoder: BlockEncoder | None = None
     collector = WordCollector()
     while (message := _receive(inbox)) is not None:

@@ -18,6 +18,7 @@ from regard.errors import ConfigError
 from regard.process import leave_parents_threads
 
 NOTHING = Extras()
+MOST_INT8_LOSS = 0.1  # BLEU; with less, `search.int8 = "auto"` is int8
 
 
 def torch_engine(model: TextModel, made: OnceMade) -> Engine:
@@ -66,16 +67,14 @@ class Engines:
     ) -> Iterator[tuple[int, list[Hypothesis]]]:
         """Yield index and n-best list of each sentence, as sentences finish."""
         self.after_fork()
-        name = self.name(settings)
+        name, wanted = self.name(settings), self.resolved(settings)
         left = list(range(len(sentences)))
         if name != "torch":
             engine = self._engine(name)
-            own = [place for place in left if engine.takes(sentences[place], extras, settings)]
+            own = [place for place in left if engine.takes(sentences[place], extras, wanted)]
             unknown = self.model.replaces_unknown(settings)
             done = set()
-            for number, hypotheses in (
-                engine.search([sentences[place] for place in own], settings, extras) if own else ()
-            ):
+            for number, hypotheses in engine.search([sentences[place] for place in own], wanted, extras) if own else ():
                 if unknown and any(UNK in each.ids and each.attended is None for each in hypotheses):
                     continue  # no attention for <unk> replacement
                 done.add(own[number])
@@ -93,13 +92,13 @@ class Engines:
         engine = self._engine(name)
         possible = engine.streams(settings) and engine.takes(sentence, NOTHING, settings)
         if not possible or (name == "ctranslate2" and self.model.replaces_unknown(settings)):
-            engine = self._engine("torch")
-        return engine.stream(sentence, settings)
+            return self._engine("torch").stream(sentence, settings)
+        return engine.stream(sentence, self.resolved(settings))
 
     def prepare(self, settings: SearchSettings) -> None:
         """Make the weights for these settings; raise if the engine does not support them."""
         self.after_fork()
-        self._engine(self.name(settings)).prepare(settings)
+        self._engine(self.name(settings)).prepare(self.resolved(settings))
 
     def name(self, settings: SearchSettings) -> str:
         """The engine of these settings; raises if the wanted one does not support them."""
@@ -110,9 +109,21 @@ class Engines:
             raise ConfigError(f'search.engine = "{settings.engine}": {why}: use search.engine = "torch".')
         return settings.engine
 
+    def resolved(self, settings: SearchSettings) -> SearchSettings:
+        """The settings for the selected engine, with int8 decided; torch takes "auto" as float32."""
+        if settings.int8 != "auto":
+            return settings
+        loss = self.model.int8_loss
+        small = loss is not None and loss < MOST_INT8_LOSS and self.likely(settings) != "torch"
+        return settings.model_copy(update={"int8": small})
+
     def likely(self, settings: SearchSettings) -> str:
         """The engine of these settings, supported or not."""
         return self.name(settings) if settings.engine == "auto" else settings.engine
+
+    def described(self, settings: SearchSettings) -> str:
+        """The engine of these settings, and whether it computes in int8."""
+        return f"{self.likely(settings)}{' int8' if self.resolved(settings).int8 else ''}"
 
     def why_not(self, name: str, settings: SearchSettings) -> str | None:
         """Why "auto" does not select this engine; None if it may."""

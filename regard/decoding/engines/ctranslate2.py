@@ -81,14 +81,14 @@ class CTranslate2Engine:
         return self._model.model.transformer_weights() is not None
 
     def _copy(self, settings: SearchSettings) -> CTranslate2Model:
-        return self._made.get(("ctranslate2", settings.int8, settings.shortlist), lambda: self._open(settings))
+        return self._made.get(("ctranslate2", settings.int8 is True, settings.shortlist), lambda: self._open(settings))
 
     def _open(self, settings: SearchSettings) -> CTranslate2Model:
         """Open the converted model; convert it first, if there is none yet."""
         import_ctranslate2()
         processor.use("ctranslate2", 'search.engine = "ctranslate2"', 'use search.engine = "torch"')
-        model, shortlist = self._model, self._model.shortlist_for(settings)
-        name = f"ctranslate2-{'int8' if settings.int8 else 'float32'}{'' if shortlist is None else '-shortlist'}"
+        model, shortlist, int8 = self._model, self._model.shortlist_for(settings), settings.int8 is True
+        name = f"ctranslate2-{'int8' if int8 else 'float32'}{'' if shortlist is None else '-shortlist'}"
 
         def write(folder: Path) -> None:
             from regard.decoding.engines.ctranslate2_spec import transformer_spec
@@ -96,7 +96,7 @@ class CTranslate2Engine:
             weights = model.model.transformer_weights()
             assert weights is not None  # checked by `why_not`
             spec = transformer_spec(weights, model.source_tokenizer, model.target_tokenizer)
-            spec.optimize(quantization="int8" if settings.int8 else None)  # equal weights are stored once
+            spec.optimize(quantization="int8" if int8 else None)  # equal weights are stored once
             spec.save(str(folder))
             if shortlist is not None:
                 mapped = vocabulary_map(shortlist, model.source_tokenizer, model.target_tokenizer)
@@ -107,7 +107,7 @@ class CTranslate2Engine:
             return (
                 isinstance(own, TransformerSettings)
                 and (shortlist is None or check_regular(folder / MAP) < TOKENIZER_BYTES)
-                and is_transformer(folder, own, *sides, int8=settings.int8)
+                and is_transformer(folder, own, *sides, int8=int8)
             )
 
         with model.compiled.opened(name, write, check, shortlist=shortlist is not None) as folder:
@@ -116,7 +116,7 @@ class CTranslate2Engine:
                 model.source_tokenizer,
                 model.target_tokenizer,
                 threads=model.threads,
-                int8=settings.int8,
+                int8=int8,
                 shortlist=shortlist is not None,
             )
 

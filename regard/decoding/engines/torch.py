@@ -131,7 +131,7 @@ class TorchEngine:
 
     def _weights(self, settings: SearchSettings) -> Weights | None:
         """The int8 weights if `search.int8`; else None, and each search packs its weights."""
-        if not settings.int8:
+        if settings.int8 is not True:
             return None
         if self._model.device != "cpu":
             raise ConfigError(f"search.int8 = true: runs on the CPU, not on {self._model.device}: translate without.")

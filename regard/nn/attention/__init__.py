@@ -30,7 +30,7 @@ __all__ = [
     "masked_softmax",
 ]
 
-_DOORS = {
+_MODULES = {
     "attend": ("Attend", "Attended", "masked_softmax"),
     "local": ("Focus", "Monotonic", "Predictive", "Window", "make_window"),
     "scores": ("Additive", "Cosine", "Dot", "General", "Location", "ScaledDot", "Score", "make_score"),
@@ -38,7 +38,7 @@ _DOORS = {
 
 
 def __getattr__(name: str) -> Any:
-    for module, names in _DOORS.items():
+    for module, names in _MODULES.items():
         if name in names:
             return getattr(import_module(f"regard.nn.attention.{module}"), name)
     raise AttributeError(f"module 'regard.nn.attention' has no attribute {name!r}")

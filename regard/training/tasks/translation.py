@@ -25,6 +25,7 @@ from regard.data.text.sources import (
     is_toy,
     open_text,
     own_valid,
+    spread,
 )
 from regard.errors import ConfigError
 from regard.inference.folder import Folder, write_folder
@@ -35,6 +36,7 @@ from regard.storage.card import translator_card
 from regard.storage.folder import WORDS_FILE
 from regard.storage.weights import model_tensors
 from regard.training.distributed import Group
+from regard.training.int8 import measure_int8
 from regard.training.loop import Run
 from regard.training.prepare import Prepared, load_prepared, prepare, save_prepared, save_run
 from regard.training.progress import Reporter
@@ -170,6 +172,8 @@ class PreparedTranslation(PreparedTask[Translator]):
         model_class = None if self.own is None else f"{kind.__module__}.{kind.__qualname__}"
         name = run.out.resolve().name
         if run.group.leads:
+            if measured := self._int8(run, model, metrics):
+                metrics["int8"] = measured
             write_folder(
                 run.out,
                 recipe=self.recipe,
@@ -196,6 +200,19 @@ class PreparedTranslation(PreparedTask[Translator]):
             folder=folder,
             seen_words=prepared.words,
         )
+
+    def _int8(self, run: Run, model: Model, metrics: dict[str, Any]) -> dict[str, Any] | None:
+        """BLEU in float32 and int8 on the validation sentences, of a finished model whose recipe leaves it open."""
+        settings, search = self.recipe.training, self.recipe.search
+        open_question = search.int8 == "auto" and search.engine != "torch" and settings.validation_bleu
+        if self.own is not None or metrics.get("unfinished") or not open_question or self.prepared.valid is None:
+            return None
+        pairs = spread(self.prepared.valid_pairs, settings.validation_sentences)
+        try:
+            return measure_int8(translator_of(self.prepared, model, run.out, run.device), pairs)
+        except ConfigError as error:  # such as a processor without the instructions
+            run.reporter.say(str(error))
+            return None
 
     def _compile(self, run: Run) -> None:
         """Make the compiled copy for the engine of the recipe, so that the first translation need not."""

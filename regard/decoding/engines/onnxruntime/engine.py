@@ -96,12 +96,12 @@ class OnnxRuntimeEngine:
         return None if weights is None else weights.settings
 
     def _copy(self, settings: SearchSettings) -> OnnxRuntimeModel:
-        return self._made.get(("onnxruntime", settings.int8, settings.shortlist), lambda: self._open(settings))
+        return self._made.get(("onnxruntime", settings.int8 is True, settings.shortlist), lambda: self._open(settings))
 
     def _open(self, settings: SearchSettings) -> OnnxRuntimeModel:
         """Open the compiled model; compile it first, if that was not done yet."""
         import_onnxruntime()
-        model, int8 = self._model, settings.int8
+        model, int8 = self._model, settings.int8 is True
 
         def write(folder: Path) -> None:
             weights = model.model.compilable()
