@@ -100,6 +100,6 @@ def entropy(weights: Weights) -> Weights:
 
 
 def measure(weights: Weights, rows: Axis, columns: Axis) -> tuple[list[float], list[float]]:
-    """Entropy by row piece (T,) and coverage by column piece (S,): each piece has the number of its word."""
+    """Entropy by row piece (T,) and coverage by column piece (S,): each piece has the number of its unit."""
     whole = gather(weights, rows, columns)
     return rows.spread(entropy(whole), weights.shape[0]), columns.spread(whole.sum(0), weights.shape[1])

@@ -52,12 +52,10 @@ class Begun:
         given = [corpus.given for each in (text, valid) if each is not None for corpus in each.corpora]
         if not all(isinstance(files, Files) for files in given):
             return cls(None)
+        paths = [path for files in given if isinstance(files, Files) for path in files.paths]
+        paths += [path for path in (recipe.text.source_tokenizer, recipe.text.target_tokenizer) if path is not None]
         sizes = [
-            (str(path.absolute()), path.stat().st_size, path.stat().st_mtime_ns)
-            for files in given
-            if isinstance(files, Files)
-            for path in files.paths
-            if path.exists()
+            (str(path.absolute()), path.stat().st_size, path.stat().st_mtime_ns) for path in paths if path.exists()
         ]
         named = () if tokenizers is None else (tokenizers.source.to_json(), tokenizers.target.to_json())
         about = {

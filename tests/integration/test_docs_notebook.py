@@ -68,7 +68,7 @@ def test_every_cell_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
     monkeypatch.setitem(TOY_COUNTS, "valid", 5)
     names, outputs = run_cells({"PAIRS": 200, "TEST": 3, "FOLDER": str(tmp_path / "model")})
     assert str(outputs["train"]).startswith("<Translator model: bahdanau, ")
-    assert str(outputs["page"]).startswith("<iframe ")
+    assert str(outputs["page"]).startswith('<div class="regard-look">')
     assert outputs["plot"][:4] == b"\x89PNG"
     assert names["report"].scores.sentences == 3
     assert (tmp_path / "model" / "steps.gif").exists()

@@ -1,8 +1,8 @@
 """Blocks of lines to token ids and hashes, quickly.
 
 A tokenizer that encodes the words between spaces independently (`Tokenizer.encodes_words`) runs once for each distinct
-word: a line is then the joined bytes of its words' ids. The library `tokenizers` takes 30 times as long for the same
-ids. Languages written without spaces, and tokenizers of other tools, are encoded by the library.
+word: a line is then the joined bytes of its words' ids. The library `tokenizers` takes many times as long for the
+same ids. Languages written without spaces, and tokenizers of other tools, are encoded by the library.
 """
 
 from __future__ import annotations

@@ -98,7 +98,7 @@ def light(image: Pixels, weights: npt.NDArray[np.floating]) -> Pixels:
 
 
 def full_light(image: Pixels) -> Pixels:
-    """The image as (H, W, 3), enlarged in whole steps if it is small, so that its pixels stay what they are."""
+    """The image as (H, W, 3); a small one is enlarged by an integer factor without interpolation."""
     colour = np.repeat(image[..., None], 3, 2) if image.ndim == 2 else image
     times = max(1, SIDE // max(image.shape[:2]))
     return colour.repeat(times, 0).repeat(times, 1)

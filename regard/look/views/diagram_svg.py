@@ -121,7 +121,7 @@ class Drawing:
             return _Frame(x + shift, y, DIRECTION_WIDTH, BOX_HEIGHT)
         return _Frame(x, y, WORD_WIDTH if node.kind == "word" else BOX_WIDTH, BOX_HEIGHT)
 
-    # --- routes: the points of a line, from what feeds to what is fed ---------------------------------------------
+    # --- routes: the corner points of a line, from source to target ---------------------------------------------------
 
     def route(self, edge: Edge) -> list[Point]:
         """The corners of an edge's line."""

@@ -1,7 +1,7 @@
 """Drawing the frames of an animation, and writing them as a GIF.
 
 A frame is a list of marks on a plane of 900 × 600; a mark that stands for a number carries its value and where in the
-look record it comes from, so that what is drawn can be read back.
+look record it comes from, so that tests can compare the drawing with the record.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ Place = tuple[float, float, float, float]
 
 @dataclass(frozen=True)
 class Mark:
-    """One thing on a frame; x to the right, y down."""
+    """One shape or text of a frame; x to the right, y down."""
 
     shape: Literal["text", "box", "line", "curve"]
     x: float
@@ -109,7 +109,7 @@ class Mark:
 
 @dataclass(frozen=True)
 class Frame:
-    """What stands on the plane, for how long."""
+    """The marks of one frame, and its duration."""
 
     marks: tuple[Mark, ...]
     milliseconds: int
@@ -150,7 +150,7 @@ def write_images(
     assert len(palette) <= 256, f"a GIF cannot have {len(palette)} colours"
     indexed = [_indexed(image, palette) for image in images]
     buffer = io.BytesIO()
-    # A GIF counts in hundredths of a second, and players slow down what is faster than two of them.
+    # A GIF counts in hundredths of a second; players slow down frames shorter than two hundredths.
     times = [max(20, round(time / 10) * 10) for time in milliseconds]
     indexed[0].save(buffer, "GIF", save_all=True, append_images=indexed[1:], duration=times, loop=0, optimize=False)
     write_picture(path, buffer.getvalue())
@@ -189,7 +189,7 @@ class Lettering:
         self._words: dict[tuple[str, float], Word | None] = {}
 
     def word(self, text: str, size: float) -> Word | None:
-        """The word in letters of `size` units; None where nothing is to be seen."""
+        """The rendered word at `size` units; None if it has no ink."""
         if (text, size) not in self._words:
             self._words[text, size] = self._draw(text, size)
         return self._words[text, size]

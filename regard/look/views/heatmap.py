@@ -59,7 +59,7 @@ class Panel:
 
     @property
     def font_size(self) -> float:
-        """Points, so that the labels of small cells do not touch."""
+        """In points; smaller for small cells, so that labels do not touch."""
         return min(FONT_SIZE, self.cell * 72 * 0.85)
 
 
@@ -147,7 +147,7 @@ def _grid(maps: Sequence[Map], measures: bool) -> list[list[Panel]]:
 
 
 def grid_cell(row: Sequence[Map]) -> float:
-    """Inches of a cell, so that a row of maps is not too wide."""
+    """Size of a cell in inches; a row of maps fits the sheet."""
     return min(CELL, max(SMALLEST_CELL, WIDEST_GRID / max(sum(len(each.columns) for each in row), 1)))
 
 
@@ -329,7 +329,7 @@ def _draw_measures(axes: Axes, drawn: Map, properties: FontProperties) -> None:
 
 
 def _draw_scale(figure: Figure, families: list[str], tall: float, bottom: float) -> None:
-    """From 0 to 1, at the right edge beside the first panel, whose cells are so tall and begin so high."""
+    """The colour scale from 0 to 1, at the right edge; `tall` and `bottom` are those of the first panel's cells."""
     width, height = figure.get_size_inches()
     place = (width - MARGIN - 0.34) / width, bottom / height, BAR / width, min(tall, 1.6) / height
     axes = figure.add_axes(place)

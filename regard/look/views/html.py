@@ -19,7 +19,7 @@ from regard.errors import DataError
 from regard.look.record import Look
 
 PAGE = Path(__file__).parent.parent / "page"
-"""The one home of the page's modules: the server sends them as they are, and this file joins them."""
+"""The page's modules: the server sends them as they are, this file joins them."""
 
 _IMPORT = re.compile(r"^import \{([^}]*)\} from \"\./([\w-]+)\.js\";\n", re.MULTILINE)
 _EXPORT = re.compile(r"^export (?=(?:async )?(?:function|class|const) (\w+))", re.MULTILINE)
@@ -58,7 +58,7 @@ def render_html(looks: Look | Sequence[Look], *, title: str | None = None) -> st
 
 @lru_cache(maxsize=1)
 def _joined_modules() -> str:
-    """All modules that main.js needs as one script, each in a function of its own, so that no two names meet."""
+    """All modules that main.js needs as one script, each in a function of its own, against name clashes."""
     done: dict[str, str] = {}
 
     def add(name: str, asking: tuple[str, ...]) -> None:

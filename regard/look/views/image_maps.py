@@ -68,7 +68,7 @@ def save_look(found: Classification, path: str | Path, dpi: int = 150) -> Path:
     return path
 
 
-# --- what is drawn ------------------------------------------------------------------------------------------------
+# --- panels -------------------------------------------------------------------------------------------------------
 
 
 def rows_of(found: Classification) -> list[Row]:
@@ -113,7 +113,7 @@ def _gate_row(number: int, seen: Gates) -> Row:
 
 
 def _stretched(values: Map) -> Map:
-    """From the least, 0, to the largest, 1: weights of a gate differ by little, and where they differ is the point."""
+    """Min-max scaling to 0…1: the weights of a gate differ little, and their differences matter."""
     least, largest = float(values.min()), float(values.max())
     return (values - least) / max(largest - least, 1e-12)
 

@@ -1,4 +1,4 @@
-"""How an alignment came about, as a strip, a GIF, or tables in the terminal, from the moments of a look."""
+"""The alignment of a watched sentence over training: a strip, a GIF, or tables in the terminal."""
 
 from __future__ import annotations
 
@@ -68,12 +68,12 @@ def moment_maps(look: Look, choice: Choice) -> list[tuple[int, Map]]:
 
 
 def spread(count: int, most: int) -> list[int]:
-    """At most so many places of 0 … count - 1, evenly, the first and the last among them."""
+    """At most `most` evenly spaced indices of 0 … count - 1, with the first and the last."""
     return sorted({round(place) for place in np.linspace(0, count - 1, min(count, most)).tolist()})
 
 
 def _strip(maps: Sequence[tuple[int, Map]]) -> list[Panel]:
-    """Panels side by side; where all have the same rows, as with a reference, the first alone tells them."""
+    """Panels side by side; with equal rows, as with a reference, only the first has row labels."""
     cell = grid_cell([drawn for _, drawn in maps])
     same = len({drawn.rows for _, drawn in maps}) == 1
     return [

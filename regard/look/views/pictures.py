@@ -1,4 +1,4 @@
-"""Files of pictures: the formats there are, and writing one whole or not at all."""
+"""Picture files: checking the format, and writing atomically."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ GIF_WIDTH = 900  # pixels
 
 
 def check_picture_path(path: str | Path, formats: Sequence[str] = ("png", "svg", "pdf")) -> Path:
-    """The path, if it ends in a format that can be drawn; to be asked before any work is done."""
+    """The path, if its suffix is a supported format; call this before any work."""
     path = Path(path)
     if path.suffix[1:].lower() not in formats:
         *others, last = [f".{name}" for name in formats]
@@ -24,5 +24,5 @@ def check_picture_path(path: str | Path, formats: Sequence[str] = ("png", "svg",
 
 
 def write_picture(path: Path, content: bytes) -> None:
-    """Write it whole or not at all, so that a full disk leaves no half picture; through a symbolic link."""
+    """Write atomically: a full disk leaves no half picture; symbolic links are followed."""
     write_bytes(path, content)

@@ -133,14 +133,14 @@ def look_table(
             if drawn.name:
                 parts += [Text(f"{choice.kind or 'cross'}, {drawn.name}", "bold"), Text()]
             parts += [map_table(drawn, width=width, colour=colour, digits=digits, measures=measures), Text()]
-    said = [Text(shorten(line, width, "~" if digits else "…"), "dim") for line in notes(look)]
-    table = Text("\n", no_wrap=True, overflow="ignore", end="").join([*parts, *said] if said else parts[:-1])
+    below = [Text(shorten(line, width, "~" if digits else "…"), "dim") for line in notes(look)]
+    table = Text("\n", no_wrap=True, overflow="ignore", end="").join([*parts, *below] if below else parts[:-1])
     table.no_wrap, table.overflow = True, "ignore"
     return table
 
 
 def vector_table(look: Look, *, width: int = 80, colour: bool = True, digits: bool = False) -> Text:
-    """The one vector through which a model without attention passes the whole sentence, as shades of its size."""
+    """The fixed vector of a model without attention, as shades of its absolute values."""
     if look.fixed_vector is None:
         raise NoAttention(f"{look.model.name} tells neither attention nor the vector that starts its decoder.")
     size, shown = look.dimensions.summary, look.fixed_vector
@@ -158,7 +158,7 @@ def vector_table(look: Look, *, width: int = 80, colour: bool = True, digits: bo
 
 
 def shorten(word: str, cells: int, ellipsis: str = "…") -> str:
-    """The word made safe for one line and cut to so many terminal cells."""
+    """The word without control characters, truncated to `cells` terminal cells."""
     safe = "".join(_visible(character) for character in word) or "·"
     if cell_len(safe) <= cells:
         return safe
@@ -175,7 +175,7 @@ def _visible(character: str) -> str:
 
 
 def _panels(heads: Sequence[str], room: int, narrowest: int) -> list[tuple[range, int]]:
-    """Which columns stand side by side, and how far apart: all of them if any distance lets them."""
+    """The columns of each panel and their pitch; one panel if the narrowest pitch fits."""
     for pitch in range(WIDEST_COLUMN, narrowest - 1, -1):
         if _extent(heads, pitch) <= room:
             return [(range(len(heads)), pitch)]
@@ -234,8 +234,8 @@ def _style(weight: float) -> Style:
 
 
 def _explanation(width: int) -> list[Text]:
-    said = Text("at the right the entropy of each row in bits, below the sum of each column", "dim")
-    return [said] if cell_len(said.plain) <= width else []
+    legend = Text("at the right the entropy of each row in bits, below the sum of each column", "dim")
+    return [legend] if cell_len(legend.plain) <= width else []
 
 
 def _legend(width: int, colour: bool, digits: bool) -> list[Text]:
