@@ -96,7 +96,7 @@ def connected(ray: Any, address: str, workers: int | None) -> Iterator[None]:
         folder = tempfile.mkdtemp(prefix="regard-ray-")
         _prepare_local()
     else:
-        _check_answers(address)
+        check_answers(address)
     try:
         try:
             if folder is None:
@@ -144,7 +144,7 @@ def _prepare_local() -> None:
         os.environ.setdefault("RAY_AUTH_TOKEN", secrets.token_hex(32))
 
 
-def _check_answers(address: str) -> None:
+def check_answers(address: str) -> None:
     """Raise within seconds if no gRPC server listens at host:port; Ray itself would wait for minutes."""
     if address == "auto":
         return

@@ -7,6 +7,7 @@ import gzip
 import json
 import os
 import re
+import sys
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -17,12 +18,13 @@ from bulk_help import contents, sentences, write_model, write_shards
 
 import regard
 from regard.bulk import formats, local, run
+from regard.bulk.cluster import check_answers
 from regard.bulk.manifest import JOURNAL, MANIFEST, difference
 from regard.bulk.shards import Shard, find_shards
 from regard.bulk.work import Events, Job, Progress, load_translator, translate_shard
 from regard.cli import main
 from regard.cli.app import OPTIONAL_VALUES, fill_optional_values
-from regard.errors import DataError, RegardError
+from regard.errors import ConfigError, DataError, RegardError
 from regard.storage.lock import only_writer
 
 
@@ -396,3 +398,25 @@ def test_a_bare_ray_takes_no_model_for_an_address() -> None:
         "translate m --ray 10.0.0.1:6379": "translate m --ray 10.0.0.1:6379",
     }.items():
         assert fill_optional_values(words.split(), options) == expected.split()
+
+
+def test_without_ray_the_extra_is_named(
+    model: Path, shards: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setitem(sys.modules, "ray", None)
+    assert command(model, "--input", tmp_path / "in/*", "--output", tmp_path / "out", "--ray") == 2
+    assert capsys.readouterr().err == "regard: error: --ray needs Ray: pip install 'regard[cluster]'.\n"
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize(
+    ("address", "message"),
+    [
+        ("ray://head:10001", "run the command on a node of the cluster, and give HOST:PORT or auto"),
+        ("head:port", "is no address: give HOST:PORT, auto or local"),
+        ("127.0.0.1:99999999", "nobody answers there"),
+    ],
+)
+def test_addresses_are_checked_before_ray_waits(address: str, message: str) -> None:
+    with pytest.raises(ConfigError, match=re.escape(f"--ray {address}: {message}")):
+        check_answers(address)

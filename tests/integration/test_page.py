@@ -347,7 +347,7 @@ def test_the_beam_is_a_tree(visit: Open, translators: dict[str, Any]) -> None:
     nodes = translators["bahdanau"].look(SENTENCE, tree=True, beam=3).beam.nodes
     for state in ("best", "kept", "pruned", "finished"):
         assert page.locator(f".leaf.{state}").count() == sum(node.state == state for node in nodes)
-    assert page.locator(".branch").count() == sum(node.parent is not None for node in nodes)
+    assert page.locator(".tree .branch").count() == sum(node.parent is not None for node in nodes)
     pruned = next(node for node in nodes if node.state == "pruned" and node.parent is not None)
     path, node = [], pruned
     while node is not None:

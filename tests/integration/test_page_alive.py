@@ -226,10 +226,26 @@ def test_a_hidden_end_of_sentence_is_shown_where_it_matters(visit: Open, transla
     assert (page.locator(".source .word.special").count() == 1) == matters
 
 
-@pytest.mark.parametrize("panel", ["matrix", "steps", "beam"])
+def test_terms_are_explained_in_place_and_the_tour_has_four_steps(visit: Open) -> None:
+    page = visit(reduced_motion="reduce")
+    page.get_by_role("button", name="What is this: Entropy?").click()
+    assert "in bits" in page.locator(".explanation:popover-open").inner_text()
+    page.keyboard.press("Escape")
+    page.get_by_role("button", name="Tour").click()
+    for _ in range(3):
+        expect(page.locator(".toured")).to_have_count(1)
+        page.get_by_role("button", name="Next", exact=True).click()
+    page.get_by_role("button", name="Done").click()
+    assert page.locator(".tour, .toured").count() == 0
+    page.get_by_role("button", name="Tour").click()
+    page.get_by_role("button", name="Skip").click()
+    assert page.locator(".tour, .toured").count() == 0
+
+
+@pytest.mark.parametrize("panel", ["matrix", "steps", "map", "beam"])
 def test_axe_finds_no_serious_fault(visit: Open, panel: str) -> None:
     page = visit(f"text=one%20two%20three&model=heads&model=bahdanau&look=heads&panel={panel}", reduced_motion="reduce")
     page.locator(".word.target").first.wait_for()
-    if panel == "beam":
-        page.locator("svg.tree").wait_for()
+    if panel in ("map", "beam"):
+        page.locator("svg.tree, .diagram svg").first.wait_for()
     assert serious(page) == []

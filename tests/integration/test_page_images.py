@@ -132,6 +132,23 @@ def test_a_cell_is_forbidden_by_click_and_by_key_and_allowed_again(visit: Open, 
     expect(page.locator(".changes")).to_be_hidden()
 
 
+def test_a_brush_masks_several_cells_at_once(visit: Open, models: dict[str, Any]) -> None:
+    page = visit("model=scenes&image=")
+    choose(page, CHOSEN)
+    page.locator(".veil").nth(6).scroll_into_view_if_needed()
+    first, last = (page.locator(".veil").nth(cell).bounding_box() for cell in (4, 6))
+    page.mouse.move(first["x"] + first["width"] / 2, first["y"] + first["height"] / 2)
+    page.mouse.down()
+    page.mouse.move(last["x"] + last["width"] / 2, last["y"] + last["height"] / 2, steps=12)
+    expect(page.locator(".veil.banned")).to_have_count(3)  # while the brush is down
+    page.mouse.up()
+    expect(page.locator(".change-bar strong")).to_have_text("1 change")
+    expected = models["scenes"].captioner.look(pixels(CHOSEN), intervention=Intervention((4, 5, 6)))
+    expect(page.locator(".card.here .translation")).to_have_text(expected.target.text)
+    page.get_by_role("button", name="Undo").click()
+    expect(page.locator(".veil.banned")).to_have_count(0)
+
+
 def test_another_word_is_said_instead(visit: Open, models: dict[str, Any]) -> None:
     page = visit("model=scenes&image=")
     choose(page, CHOSEN)

@@ -9,6 +9,7 @@ import threading
 import time
 from collections.abc import Iterator
 from typing import Any
+from urllib.parse import urlencode
 
 import pytest
 from serve_help import GERMAN, Running, running, served, tiny
@@ -97,6 +98,32 @@ def test_a_look_inside(server: Running, models: list[ServedModel]) -> None:
     assert record["beam"]["nodes"]
     banned = server.ask("/api/look", asked | {"intervention": {"ban": [0], "edits": []}})[1]
     assert all(row[0] == 0 for row in banned["alignment"])
+
+
+def test_a_look_has_the_parts_that_are_asked_for(server: Running, models: list[ServedModel]) -> None:
+    asked = {"model": models[2].name, "text": "the small house"}
+    whole = server.ask("/api/look", asked)[1]
+    least = server.ask("/api/look", asked | {"parts": []})[1]
+    assert least["attention"] == {}
+    assert all(step["attention"] == [] for step in least["steps"])
+    assert (least["target"], least["alignment"]) == (whole["target"], whole["alignment"])
+    assert server.ask("/api/look", asked | {"parts": ["cross"]})[1]["attention"] == whole["attention"]
+    assert server.ask("/api/look", asked | {"parts": ["steps"]})[1]["steps"] == whole["steps"]
+    assert server.ask("/api/look", asked | {"parts": ["other"]})[0] == 422
+
+
+def test_a_diagram_is_drawn_over_the_words(server: Running, models: list[ServedModel]) -> None:
+    query = urlencode({"model": models[2].name, "source": "the <b> house", "target": "la maison"})
+    status, drawn, headers = server.ask(f"/api/diagram?{query}")
+    assert status == 200
+    assert headers["content-type"] == "image/svg+xml"
+    assert b"&lt;b&gt;" in drawn
+    assert b"<b>" not in drawn
+    assert b"<style" not in drawn  # the page's Content-Security-Policy would refuse it
+    query = urlencode({"model": models[2].name, "source": "a b c d e f g h i", "target": "x"})
+    status, refusal, _ = server.ask(f"/api/diagram?{query}")
+    assert status == 422
+    assert "1 to 8" in refusal["error"]
 
 
 def test_a_stream_says_what_greedy_search_finds(server: Running, models: list[ServedModel]) -> None:

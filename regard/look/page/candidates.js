@@ -2,6 +2,7 @@
 
 import { choose } from "./actions.js";
 import { h, replace } from "./dom.js";
+import { explain } from "./explain.js";
 import { say } from "./language.js";
 import { percent } from "./number.js";
 import { unitsOf, unitAt } from "./record.js";
@@ -16,7 +17,7 @@ export function mountCandidates(place, store) {
   const tabs = h("div", { class: "piece-tabs", role: "group", "aria-label": say("pieces") });
   const list = h("ol", { class: "bars" });
   const hint = h("p", { class: "hint" });
-  place.append(title, tabs, list, hint);
+  place.append(title, tabs, list, h("div", { class: "terms" }, hint, explain("piece")));
   store.listen((state, before) => {
     if (state.step === before.step && state.kind === before.kind && shown(state) === shown(before)) return;
     const look = shown(state);

@@ -27,27 +27,27 @@ export class Dense {
     this.sharp = Math.max(1, globalThis.devicePixelRatio ?? 1);
     const [width, height] = [this.left + table.columns.length * this.cell + 40, this.top + table.rows.length * this.cell + 4];
     const size = { width: Math.round(width * this.sharp), height: Math.round(height * this.sharp) };
-    this.base = document.createElement("canvas");
-    Object.assign(this.base, size);
-    this.picture = /** @type {HTMLCanvasElement} */ (h("canvas", { ...size, class: "matrix dense", tabindex: 0, role: "application",
-      "aria-label": say("matrix_label"), "aria-describedby": "matrix-hint" }));
-    this.picture.style.setProperty("width", `${width}px`);
-    this.picture.style.setProperty("height", `${height}px`);
-    this.picture.addEventListener("pointermove", (event) => this.point(event));
-    this.picture.addEventListener("pointerleave", () => this.store.state.held || this.store.set({ lit: false }));
-    this.picture.addEventListener("pointerdown", (event) => this.choose(event));
-    this.picture.addEventListener("keydown", (event) => this.key(event));
-    this.picture.addEventListener("repaint", () => (this.paint(), this.mark()));
+    this.canvas = /** @type {HTMLCanvasElement} */ (h("canvas", { ...size, class: "matrix dense", tabindex: 0,
+      role: "application", "aria-label": say("matrix_label"), "aria-describedby": "matrix-hint" }));
+    this.canvas.style.setProperty("width", `${width}px`);
+    this.canvas.style.setProperty("height", `${height}px`);
+    [this.rowMark, this.cellMark] = ["dense-row", "dense-cell"].map((key) => h("div", { class: key, hidden: true }));
+    this.picture = h("div", { class: "dense-frame" }, this.canvas, this.rowMark, this.cellMark);
+    this.canvas.addEventListener("pointermove", (event) => this.point(event));
+    this.canvas.addEventListener("pointerleave", () => this.store.state.held || this.store.set({ lit: false }));
+    this.canvas.addEventListener("pointerdown", (event) => this.choose(event));
+    this.canvas.addEventListener("keydown", (event) => this.key(event));
+    this.canvas.addEventListener("repaint", () => this.paint());
     this.paint();
   }
 
-  /** All cells and labels, once; `mark` copies them and adds what is selected. */
+  /** All cells and labels, once; what is selected is marked by boxes over it. */
   paint() {
-    const pen = /** @type {CanvasRenderingContext2D} */ (this.base.getContext("2d"));
+    const pen = /** @type {CanvasRenderingContext2D} */ (this.canvas.getContext("2d"));
     const style = getComputedStyle(document.documentElement);
     const { rows, columns, weights } = this.table;
     pen.setTransform(this.sharp, 0, 0, this.sharp, 0, 0);
-    pen.clearRect(0, 0, this.base.width, this.base.height);
+    pen.clearRect(0, 0, this.canvas.width, this.canvas.height);
     pen.font = "12px system-ui, sans-serif";
     pen.fillStyle = style.getPropertyValue("--cell");
     pen.fillRect(this.left, this.top, columns.length * this.cell, rows.length * this.cell);
@@ -81,24 +81,23 @@ export class Dense {
   }
 
   mark() {
-    const pen = /** @type {CanvasRenderingContext2D} */ (this.picture.getContext("2d"));
-    const ink = getComputedStyle(document.documentElement).getPropertyValue("--ink");
     const row = unitAt(this.table.rows, this.store.state.step);
     const column = unitAt(this.table.columns, this.store.state.position);
-    pen.setTransform(1, 0, 0, 1, 0, 0);
-    pen.clearRect(0, 0, this.picture.width, this.picture.height);
-    pen.drawImage(this.base, 0, 0);
-    pen.setTransform(this.sharp, 0, 0, this.sharp, 0, 0);
-    pen.strokeStyle = ink;
-    if (row < 0) return;
-    pen.lineWidth = 1.5;
-    pen.strokeRect(this.left - 0.5, this.top + row * this.cell - 0.5, this.table.columns.length * this.cell, this.cell);
-    if (column < 0) return;
-    pen.lineWidth = 2.5;
-    pen.strokeRect(this.left + column * this.cell - 0.5, this.top + row * this.cell - 0.5, this.cell, this.cell);
+    this.rowMark.hidden = row < 0;
+    this.cellMark.hidden = row < 0 || column < 0;
+    const y = this.top + row * this.cell - 1;
+    put(this.rowMark, this.left - 1, y, this.table.columns.length * this.cell + 1, this.cell + 1);
+    put(this.cellMark, this.left + column * this.cell - 1, y, this.cell + 1, this.cell + 1);
+    if (!this.cellMark.hidden) this.canvas.setAttribute("aria-label", this.tell(row, column));
+  }
+
+  /**
+   * @param {number} row
+   * @param {number} column
+   */
+  tell(row, column) {
     const names = { row: this.table.rows[row].label, column: this.table.columns[column].label };
-    this.picture.title = say("cell", { ...names, weight: weight(this.table.weights[row][column]) });
-    this.picture.setAttribute("aria-label", this.picture.title);
+    return say("cell", { ...names, weight: weight(this.table.weights[row][column]) });
   }
 
   /** @param {PointerEvent} event */
@@ -114,8 +113,7 @@ export class Dense {
     const cell = this.at(event);
     const { held, playing, step } = this.store.state;
     if (!cell || held || playing || event.pointerType === "touch") return;
-    const names = { row: this.table.rows[cell.row].label, column: this.table.columns[cell.column].label };
-    this.picture.title = say("cell", { ...names, weight: weight(this.table.weights[cell.row][cell.column]) });
+    this.canvas.title = this.tell(cell.row, cell.column);
     const next = this.table.rows[cell.row].pieces[0];
     if (next !== step || !this.store.state.lit) this.store.set({ step: next, lit: true, from: null });
   }
@@ -136,7 +134,7 @@ export class Dense {
   }
 
   focus() {
-    this.picture.focus();
+    this.canvas.focus();
   }
 
   /** @param {KeyboardEvent} event */
@@ -151,4 +149,17 @@ export class Dense {
     else if (!this.store.state.live || !change(event.key, this.store, this.table, row, column)) return;
     event.preventDefault();
   }
+}
+
+/**
+ * @param {HTMLElement} mark
+ * @param {number} x
+ * @param {number} y
+ * @param {number} width
+ * @param {number} height
+ */
+function put(mark, x, y, width, height) {
+  mark.style.setProperty("transform", `translate(${x}px, ${y}px)`);
+  mark.style.setProperty("width", `${width}px`);
+  mark.style.setProperty("height", `${height}px`);
 }

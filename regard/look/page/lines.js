@@ -25,14 +25,8 @@ export function drawLines(scene, table, state, { held, old }) {
   const { drawing, stage, above, below } = scene;
   if (above.children.length !== table.columns.length || below.children.length !== table.rows.length) return;
   const upright = stage.dataset.layout === "lines";
-  const frame = stage.getBoundingClientRect();
-  const shift = { x: stage.scrollLeft - frame.x, y: stage.scrollTop - frame.y };
-  const ends = [...above.children].map((word) => anchor(word, upright, shift, "source"));
-  const starts = [...below.children].map((word) => anchor(word, upright, shift, "target"));
-  const [width, height] = [stage.scrollWidth, stage.scrollHeight];
-  drawing.setAttribute("viewBox", `0 0 ${width} ${height}`);
-  drawing.setAttribute("width", String(width));
-  drawing.setAttribute("height", String(height));
+  scene.ends ??= anchors(scene, upright);
+  const { above: ends, below: starts } = scene.ends;
   const place = (/** @type {Link} */ link) => curve(starts[link.row], ends[link.column], upright);
   const edited = changedRows(table, old);
   const drawn = links(table, state, held);
@@ -44,6 +38,27 @@ export function drawLines(scene, table, state, { held, old }) {
     "stroke-opacity": link.key === "ghost" ? "1" : (0.16 + (link.key === "chosen" ? 0.72 : 0.5) * Math.min(link.value, 1)).toFixed(3),
   }));
   paintGrips(drawing, state, table, drawn, held, { starts, ends, upright });
+}
+
+/**
+ * Where ribbons end at all words; the drawing is made as large as its stage.
+ * @param {Scene} scene
+ * @param {boolean} upright
+ */
+function anchors({ drawing, stage, above, below }, upright) {
+  drawing.setAttribute("width", "0"); // so that its own old size is not measured
+  drawing.setAttribute("height", "0");
+  const frame = stage.getBoundingClientRect();
+  const shift = { x: stage.scrollLeft - frame.x - stage.clientLeft, y: stage.scrollTop - frame.y - stage.clientTop };
+  const ends = {
+    above: [...above.children].map((word) => anchor(word, upright, shift, "source")),
+    below: [...below.children].map((word) => anchor(word, upright, shift, "target")),
+  };
+  const [width, height] = [stage.scrollWidth, stage.scrollHeight];
+  drawing.setAttribute("viewBox", `0 0 ${width} ${height}`);
+  drawing.setAttribute("width", String(width));
+  drawing.setAttribute("height", String(height));
+  return ends;
 }
 
 /**

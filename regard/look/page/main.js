@@ -29,6 +29,7 @@ import { START, Store, readers, seenIn, shown } from "./store.js";
 import { followTable } from "./table.js";
 import { mountTime } from "./time.js";
 import { mountTop } from "./top.js";
+import { tourButton } from "./tour.js";
 import { mountTree } from "./tree.js";
 import { draw } from "./upload.js";
 import { mountWeight } from "./weight.js";
@@ -70,7 +71,7 @@ function build(page, store) {
   page.replaceChildren(top, h("main", {}, form, notice, spoken, cards, trouble, inside), h("footer", {}, note), bar);
   const drawn = () => /** @type {SVGElement | null} */ ([matrix, tree, picture, seen]
     .find((each) => each.offsetParent !== null)?.querySelector("svg.matrix, svg.tree, svg.cells") ?? null);
-  mountTop(top, store.state.live, modeTabs(store), shareMenu(store, drawn));
+  mountTop(top, store.state.live, modeTabs(store), tourButton(), shareMenu(store, drawn));
   if (store.state.live) mountForm(form, store);
   mountPanels(tabs, { matrix, steps, map, beam: tree }, store); // first: the parts look at whether they are hidden
   mountCards(cards, store);

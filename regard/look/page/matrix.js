@@ -3,6 +3,7 @@
 import { bellOf } from "./bell.js";
 import { Dense } from "./dense.js";
 import { h, replace, s } from "./dom.js";
+import { explain } from "./explain.js";
 import { change, drag } from "./gestures.js";
 import { say } from "./language.js";
 import { measure, short } from "./label.js";
@@ -31,7 +32,8 @@ const LABEL = 150; // the longest label, in pixels
 export function mountMatrix(place, store, tables) {
   const scroll = h("div", { class: "scroll", tabindex: -1 });
   const hint = h("p", { class: "hint keys", id: "matrix-hint" }, say("matrix_hint"), " ", say("matrix_keys"));
-  place.append(h("h2", { class: "hidden-visually" }, say("matrix")), scroll, hint);
+  const terms = h("p", { class: "hint terms" }, say("coverage"), explain("coverage"), say("entropy"), explain("entropy"));
+  place.append(h("h2", { class: "hidden-visually" }, say("matrix")), scroll, terms, hint);
   /** @type {Matrix | Dense | null} */
   let matrix = null;
   let room = 0;

@@ -3,10 +3,11 @@
 import { toggleBan } from "./actions.js";
 import { cellName, drawCells, lightCells, markCells, tellGrid } from "./cells.js";
 import { h, replace } from "./dom.js";
+import { commit, preview } from "./hand.js";
 import { say } from "./language.js";
 import { weight as written } from "./number.js";
 import { mapOf, unitAt, unitsOf } from "./record.js";
-import { NOWHERE, changeOf, shown } from "./store.js";
+import { NOWHERE, UNCHANGED, changeOf, focused, shown } from "./store.js";
 
 const MOST_TOLD = 3; // cells named in a word's accessible label
 
@@ -27,6 +28,7 @@ export function mountPicture(place, store) {
   const hint = h("p", { class: "hint" });
   const show = h("div", { class: "telling-side" }, caption, note);
   place.append(h("h2", {}, say("picture")), hint, h("div", { class: "picture" }, frame, show));
+  brushing(frame, store);
   const depends = /** @type {const} */ (["step", "layer", "head", "unit", "specials"]);
   store.listen((state, before) => {
     const look = shown(state);
@@ -64,6 +66,37 @@ function drawPicture(frame, store, look) {
   markCells(picture, ban, "banned");
   replace(frame, picture);
   if (held) /** @type {SVGElement | null} */ (picture.querySelector(`[data-position="${held}"]`))?.focus();
+}
+
+/**
+ * Brush over cells to mask them all; the caption follows while the brush is down.
+ * @param {HTMLElement} frame
+ * @param {Store} store
+ */
+function brushing(frame, store) {
+  /** @type {Set<number> | null} the cells under the stroke */
+  let stroke = null;
+  const cellAt = (/** @type {Element | null} */ place) =>
+    place?.closest('.veil[role="button"]')?.getAttribute("data-position") ?? null;
+  frame.addEventListener("pointerdown", (event) => {
+    const cell = cellAt(/** @type {Element} */ (event.target));
+    stroke = cell === null || event.button !== 0 ? null : new Set([Number(cell)]);
+  });
+  document.addEventListener("pointermove", (event) => {
+    if (stroke === null) return;
+    const cell = cellAt(document.elementFromPoint(event.clientX, event.clientY));
+    if (cell === null || stroke.has(Number(cell))) return;
+    stroke.add(Number(cell));
+    const before = focused(store.state)?.history.at(-1)?.change ?? UNCHANGED;
+    const ban = [...new Set([...before.ban, ...stroke])].sort((a, b) => a - b);
+    preview(store, { ...before, prefix: [], ban });
+  });
+  const release = () => {
+    if (stroke !== null && stroke.size > 1) commit(store); // one cell is a click
+    stroke = null;
+  };
+  document.addEventListener("pointerup", release);
+  document.addEventListener("pointercancel", release);
 }
 
 /**

@@ -18,7 +18,9 @@ const NARROW = 640; // pixels; so do all words on a phone
  * @typedef {import("./record.js").Unit} Unit
  * @typedef {import("./table.js").Table} Table
  * @typedef {import("./store.js").Store} Store
- * @typedef {{stage: HTMLElement, drawing: SVGElement, above: HTMLElement, below: HTMLElement}} Scene
+ * @typedef {{stage: HTMLElement, drawing: SVGElement, above: HTMLElement, below: HTMLElement,
+ *   ends: {above: import("./lines.js").Point[], below: import("./lines.js").Point[]} | null}} Scene `ends`: of ribbons at
+ *   the words, measured once for each layout
  */
 
 /**
@@ -31,7 +33,8 @@ export function mountRibbons(place, store, tables) {
   const above = h("p", { class: "sentence source", dir: "auto" });
   const below = h("p", { class: "sentence target", dir: "auto" });
   const stage = h("div", { class: "ribbons", tabindex: -1 }, drawing, above, h("div", { class: "gap" }), below);
-  const scene = { stage, drawing, above, below };
+  /** @type {Scene} */
+  const scene = { stage, drawing, above, below, ends: null };
   place.append(h("h2", { class: "hidden-visually" }, say("ribbons")), stage);
   const hand = grabbing(scene, store, tables, () => redraw());
   const redraw = onceAFrame(() => {
@@ -41,13 +44,14 @@ export function mountRibbons(place, store, tables) {
     }
   });
   new ResizeObserver(() => {
+    scene.ends = null;
     if (tables.current) layOut(scene, tables.current);
     redraw();
   }).observe(stage);
-  stage.addEventListener("scroll", redraw);
 
   tables.listen((table) => {
     place.hidden = table === null;
+    scene.ends = null;
     if (table === null) return;
     write(scene, store, table);
     layOut(scene, table);
@@ -63,7 +67,10 @@ export function mountRibbons(place, store, tables) {
     redraw();
   });
   leaving(stage, store);
-  document.fonts?.ready.then(redraw);
+  document.fonts?.ready.then(() => {
+    scene.ends = null;
+    redraw();
+  });
 }
 
 /**
@@ -113,6 +120,7 @@ function write({ stage, above, below }, store, table) {
   below.setAttribute("aria-label", say(kind === "encoder-self" ? "from_source" : "to_target"));
   replace(above, ...table.columns.map((unit) => sourceWord(store, table, unit, mayBan, unseen)));
   replace(below, ...table.rows.map((unit, t) => targetWord(store, table, unit, told[t])));
+  [...below.children].forEach((word, t) => word.setAttribute("aria-label", spoken(table, t)));
 }
 
 /**
@@ -199,7 +207,6 @@ function mark({ above, below }, table, store) {
     else word.removeAttribute("aria-current");
     const looking = column >= 0 && from !== null ? table.weights[t][column] : 0;
     /** @type {HTMLElement} */ (word).style.setProperty("--weight", String(Math.min(looking, 1)));
-    word.setAttribute("aria-label", spoken(table, t));
   });
 }
 

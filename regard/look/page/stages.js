@@ -1,6 +1,7 @@
 /** The arithmetic of one step with its numbers: a column for each source piece, from score to weighted value. */
 
 import { h, replace } from "./dom.js";
+import { explain } from "./explain.js";
 import { say } from "./language.js";
 import { decimal, percent } from "./number.js";
 import { hasAttention, placesOf, traceAt } from "./record.js";
@@ -24,7 +25,8 @@ export function mountStages(place, store) {
     h("li", {}, h("button", { "data-stage": index, click: () => store.set({ stage: index, lit: true }) }, say(`stage_${name}`)))));
   const said = h("p", { class: "telling", "aria-live": "polite" });
   const body = h("div", { class: "step-body" });
-  place.append(h("h2", { class: "hidden-visually" }, say("panel_steps")), stages, said, body);
+  const terms = h("span", { class: "hint terms" }, say("term_score"), explain("score"), say("term_softmax"), explain("softmax"));
+  place.append(h("h2", { class: "hidden-visually" }, say("panel_steps")), stages, h("div", { class: "row" }, said, terms), body);
   let drawn = "";
   /** @type {Look | null} */
   let of = null;

@@ -3,6 +3,7 @@
 import { continueFrom } from "./actions.js";
 import { h, replace, s } from "./dom.js";
 import { say } from "./language.js";
+import { explain } from "./explain.js";
 import { measure } from "./label.js";
 import { clamp, decimal } from "./number.js";
 import { reason, request } from "./request.js";
@@ -27,7 +28,7 @@ export function mountTree(place, store) {
   });
   const size = h("label", { class: "check" }, say("beam_width"), width);
   place.append(h("h2", { class: "hidden-visually" }, say("panel_beam")),
-    h("div", { class: "row" }, h("p", { class: "hint" }, say("tree_hint")), size), scroll);
+    h("div", { class: "row" }, h("p", { class: "hint" }, say("tree_hint"), explain("beam")), size), scroll);
   /** @type {unknown} the look and the width that the last search was for */
   let searched = null;
   store.listen((state, before) => {

@@ -72,7 +72,9 @@ function sampleButtons(store) {
 export async function draw(store, sample, options) {
   const [kind, seed] = sample.split(".");
   try {
-    await see(store, { blob: await askSample(kind, seed), sample }, options);
+    const before = store.state.picture;
+    const blob = await askSample(kind, seed);
+    if (store.state.picture === before) await see(store, { blob, sample }, options); // else an own image came first
   } catch (error) {
     store.set({ notice: reason(error) });
   }
