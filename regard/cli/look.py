@@ -232,9 +232,8 @@ def _print(each: "Look", choice: "Choice", entropy: bool) -> None:
     colour = console.is_terminal and not console.no_color
     digits = not console.encoding.lower().startswith("utf")
     if each.over_time is None:
-        typer.echo(each.target.text)
-        typer.echo()
         table = look_table(each, choice, width=console.width, colour=colour, digits=digits, measures=entropy)
+        typer.echo(f"{each.target.text}\n")
     else:
         table = over_time_table(each, choice, width=console.width, colour=colour, digits=digits)
     console.print(table, no_wrap=True, overflow="ignore", crop=False)

@@ -60,7 +60,7 @@ def faster_workers(task: PreparedTask[object], model: Predictor, folder: Path, r
     alone = seconds_per_update(task, copy.deepcopy(model), Group(), MOST_UPDATES)
     if asked is not None and asked * alone < SHORTEST:
         return 1
-    together = _seconds_of_ranks(folder, workers, cores // workers, max(1, int(MOST_SECONDS / alone)))
+    together = seconds_of_ranks(folder, workers, cores // workers, max(1, int(MOST_SECONDS / alone)))
     chosen = workers if together is not None and together <= TIE * alone else 1
     measured = "failed" if together is None else f"{together:.2f} s"
     reporter.say(f"an update takes {alone:.2f} s in one process, {measured} in {workers}: training in {chosen}.")
@@ -88,7 +88,7 @@ def seconds_per_update(task: PreparedTask[object], model: Predictor, group: Grou
     return statistics.median(took[1:])
 
 
-def _seconds_of_ranks(folder: Path, workers: int, threads: int, updates: int) -> float | None:
+def seconds_of_ranks(folder: Path, workers: int, threads: int, updates: int) -> float | None:
     """The same in several processes; None if they fail."""
     with tempfile.TemporaryDirectory(prefix="regard-speed-") as private:
         result = Path(private) / "speed.json"

@@ -131,7 +131,7 @@ def test_the_faster_way_is_chosen_and_kept(tmp_path: Path, monkeypatch: pytest.M
         task = task_of(read_run(folder).recipe).open(folder)
         return speed.faster_workers(task, task.build(), folder, Silent())
 
-    monkeypatch.setattr(speed, "_seconds_of_ranks", seconds_of_ranks)
+    monkeypatch.setattr(speed, "seconds_of_ranks", seconds_of_ranks)
     ratio = 1.2
     assert chosen("slower") == 1
     assert measured == [(2, 1, 2)]

@@ -125,6 +125,7 @@ def test_looking_without_a_reference_translates(models: dict[str, Path], capsys:
         (["look", "{seq2seq}", "the cat", "--layer", "1", "-o", "a.png"], "a seq2seq model has no attention, so"),
         (["look", "{bahdanau}", "the cat", "--layer", "0", "-o", "a.png"], "layer 0: they are numbered from 1 to 1"),
         (["look", "{bahdanau}", "the cat", "--kind", "self", "-o", "a.png"], "has no 'self' attention"),
+        (["look", "{bahdanau}", "the cat", "--head", "2"], "head 2: they are numbered from 1 to 1"),
         (["look", "{bahdanau}"], "no sentence was given"),
         (["look", "{bahdanau}", "photo.png"], "photo.png: is an image, and this model translates text"),
         (["look", "{bahdanau}", __file__], "is a file: give"),
