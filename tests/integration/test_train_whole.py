@@ -75,7 +75,6 @@ def test_the_command_line_of_the_manual(tmp_path: Path) -> None:
         "training.words.npy",
         "log.jsonl",
         "training",
-        "compiled",
     }
     config = json.loads((out / "config.json").read_text())
     assert config["training"]["seed"] == 5

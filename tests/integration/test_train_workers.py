@@ -38,7 +38,8 @@ STILL = {"dropout": 0.0}
 
 
 def weights(out: Path) -> dict[str, torch.Tensor]:
-    return dict(read_tensors(out / "model.safetensors"))
+    """Of the last checkpoint: in float32, which those of the model folder need not be."""
+    return dict(read_tensors(max((out / "training").glob("checkpoint-*")) / "model.safetensors"))
 
 
 def lines(out: Path, event: str) -> list[dict[str, Any]]:
