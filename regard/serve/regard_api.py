@@ -14,8 +14,6 @@ from pydantic import BaseModel, ConfigDict, Field
 from regard.config.models import MODEL_SETTINGS
 from regard.errors import RegardError
 from regard.inference.streaming import StreamedPiece
-from regard.look.views.diagram import build_diagram
-from regard.look.views.diagram_svg import draw_diagram
 from regard.nn.attention.intervention import Edit, Intervention
 from regard.serve.errors import ApiError
 from regard.serve.examples import examples_of
@@ -187,6 +185,9 @@ def own_routes(service: Service) -> APIRouter:
         target: Annotated[str, Query(max_length=400, description="its translation, up to 8 words")],
     ) -> Response:
         """The architecture of a model, unrolled over a short sentence, as SVG."""
+        from regard.look.views.diagram import build_diagram  # imports torch, which a translation does without
+        from regard.look.views.diagram_svg import draw_diagram
+
         service.admit(request)
         found = find(service, model)
         try:

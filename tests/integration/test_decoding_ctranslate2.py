@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import safetensors.torch
 import torch
 from interop_help import LINES, PAIRS, transformer_folder
 
@@ -257,3 +258,24 @@ def test_a_translation_with_an_unknown_word_comes_from_our_own_search(
     assert [each.text for each in found] == [each.text for each in translator.translate(MANY, search={"beam": 1})]
     kept = translator.translate(MANY, search=THEIRS | {"beam": 1, "replace_unknown": False})
     assert not any(each.token_log_probabilities for each in kept)
+
+
+@pytest.mark.parametrize("engine", ["ctranslate2", "onnxruntime"])
+def test_int8_copies_leave_the_models_own_weights_alone(folder: Path, engine: str) -> None:
+    translator = regard.load(folder)
+    assert isinstance(translator, Translator)
+    before = {name: weight.clone() for name, weight in translator.model.state_dict().items()}
+    translator.translate(LINES, search={"engine": engine, "int8": True})
+    after = translator.model.state_dict()
+    assert all(torch.equal(weight, after[name]) for name, weight in before.items())
+
+
+def test_the_end_of_a_training_leaves_the_weights_alone(tmp_path: Path) -> None:
+    table = {"kind": "transformer", "hidden_size": 16, "encoder_layers": 1, "decoder_layers": 1, "heads": 2}
+    for int8 in ("auto", False):  # auto measures int8 at the end
+        recipe = {"model": table | {"feedforward_size": 24}, "text": {"joint": True}, "search": {"int8": int8}}
+        chosen = check_recipe(recipe | {"training": {"updates": 3, "batch_tokens": 200}}, "test")
+        regard.train(chosen, train=PAIRS[:60], valid=PAIRS[60:70], out=tmp_path / str(int8), progress=False)
+    weights = [safetensors.torch.load_file(tmp_path / name / "model.safetensors") for name in ("auto", "False")]
+    assert weights[0].keys() == weights[1].keys()
+    assert all(torch.equal(weight, weights[1][name]) for name, weight in weights[0].items())

@@ -84,4 +84,5 @@ def _norm(spec: Any, tensors: Any, name: str) -> None:
 
 
 def _array(tensor: Tensor) -> Any:
-    return tensor.detach().float().contiguous().numpy()
+    """A copy: CTranslate2 quantises in place, which must not reach the model's own weights."""
+    return tensor.detach().float().cpu().contiguous().numpy().copy()
