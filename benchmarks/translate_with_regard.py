@@ -37,7 +37,7 @@ def main(model: str, source: str, beam: str, batch: str, sentences: str, output:
     if int(batch):
         # Sorted by length, so that so many lines in a row are alike; the window then is the batch.
         order.sort(key=lambda place: len(lines[place]))
-        window, search["batch_tokens"] = int(batch), 10**9
+        window, search["batch_tokens"] = int(batch), 10**6
     translations = translator.translate_lines((lines[place] for place in order), search=search, window=window)
     done = dict(zip(order, translations, strict=True))
     seconds = time.perf_counter() - started
