@@ -128,7 +128,7 @@ class Regard:
         command: list[str | Path] = [sys.executable, "-m", "regard", "translate", model / "model", "-i", given]
         command += ["-o", output, "--beam", str(job.beam), "--threads", str(setting.threads), "--format", "json"]
         variables = environment(setting.threads, setting.allocator)
-        command += [f"--{option}" for option in self.options]
+        command += ["--float32" if option == "int8=false" else f"--{option}" for option in self.options]
         finished = run(command, setting.folder, variables, setting.folder / "log")
         written = [json.loads(line) for line in output.read_text("utf-8").splitlines()]
         return Translated(len(lines), finished.seconds, sum(len(each["tokens"]) for each in written), finished)
