@@ -16,7 +16,7 @@ import os
 import statistics
 import sys
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -78,7 +78,7 @@ def exponent(points: Sequence[tuple[float, float]]) -> float:
 
 
 def lines(count: int, length: int, seed: int) -> Iterator[str]:
-    """Sentences of so many words, deterministic: a linear congruential generator picks the words."""
+    """`count` sentences of `length` words; a linear congruential generator picks the words."""
     state = seed
     for _ in range(count):
         words = []
@@ -180,7 +180,7 @@ class Growth:
         return float(finished.lines[-1]), finished
 
     def translate_command(self, count: int) -> Finished:
-        """`regard translate` of so many lines."""
+        """`regard translate` of `count` lines."""
         source = self.folder / "bulk.txt"
         with open(source, "w", encoding="utf-8") as file:
             file.writelines(f"{line}\n" for line in lines(count, LENGTH, 7))
@@ -234,7 +234,7 @@ def draw(points: Sequence[Point], path: Path) -> None:
     plt.close(figure)
 
 
-def main(arguments: Sequence[str] | None = None, made: Callable[[], str] = cpu_name) -> None:
+def main(arguments: Sequence[str] | None = None) -> None:
     """Measure and report."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)), help="CPU threads (all)")
@@ -246,7 +246,7 @@ def main(arguments: Sequence[str] | None = None, made: Callable[[], str] = cpu_n
         growth.measure()
     figures = options.report.with_name(f"{options.report.stem}-growth.json")
     figures.write_text(json.dumps([asdict(point) for point in growth.points], indent=1) + "\n", "utf-8")
-    about = f"{made()}, {options.threads} threads. One process per point."
+    about = f"{cpu_name()}, {options.threads} threads. One process per point."
     command = f"python benchmarks/growth.py --threads {options.threads} --largest {options.largest}"
     begin, end = "<!-- benchmark: growth -->", "<!-- end of benchmark: growth -->"
     write_between(options.report, begin, end, table(growth.points, about, command))

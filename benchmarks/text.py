@@ -40,7 +40,7 @@ class Text:
         return self.pieces("test", language).read_text("utf-8").split("\n")[:-1][:sentences]
 
     def updates(self, epochs: float, sentences: int | None) -> int:
-        """Updates of so many sentences each that read the training text so often."""
+        """The updates of `epochs`, with `sentences` pairs in a batch."""
         assert sentences is not None
         return round(epochs * self.training_pairs / sentences)
 
