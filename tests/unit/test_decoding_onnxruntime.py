@@ -170,7 +170,7 @@ def test_a_processor_that_fails_the_trial_leaves_the_engine_out(folder: Path, mo
     translator = Translator.load(folder)
     assert translator._engines.name(SearchSettings()) == "torch"
     assert texts(translator)
-    with pytest.raises(ConfigError, match=r'^search\.engine = "onnxruntime": this processor .*: use search\.engine = "t'):
+    with pytest.raises(ConfigError, match=r'^search\.engine = "onnxruntime": this processor .*: use search\.engine'):
         texts(translator, engine="onnxruntime")
 
 
