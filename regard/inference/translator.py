@@ -164,8 +164,7 @@ class Translator:
 
         `search` overrides the search settings of the recipe, such as {"sample": True, "temperature": 0.7}; `beam` and
         `n_best` are shortcuts. `prefix` is a target prefix of whole words. `candidates` is the number of most probable
-        pieces recorded at each step. A blank line gives an empty translation. Attention is computed at first access,
-        unless `attention` has the search record it.
+        pieces recorded at each step. A blank line gives an empty translation. `attention` records it in the search.
         """
         alone = isinstance(text, str)
         if isinstance(prefix, str) != alone and prefix is not None:
