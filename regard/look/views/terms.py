@@ -86,9 +86,7 @@ def _written(look: Look, trace: AttentionStep, keys: HeadKeys, terms: list[list[
     formula = FORMULAS.get(score_of(look), "")
     piece = "" if look.image is not None else f" of {look.source.pieces[best].surface}"
     return [
-        Mark.text_at(
-            LEFT, SUM, f"score{piece} = {FORMULAS.get(score_of(look), '')}", size=13, anchor="left", what="formula"
-        ),
+        Mark.text_at(LEFT, SUM, f"score{piece} = {formula}", size=13, anchor="left", what="formula"),
         Mark.text_at(LEFT, SUM + 22, f"= {text} = {_signed(score)}", size=13, anchor="left", what=f"sum[{best}]"),
     ]
 
