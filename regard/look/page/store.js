@@ -14,7 +14,7 @@
  * @typedef {{step: number, from: number, to: number, word: string, source: string, other: string}} Invitation
  *   a change that shows what a change can do: the ribbon of a word, moved from one source piece to another
  * @typedef {{name: string, kind: string, can_look: boolean, source: Mode, task?: "translate" | "caption" | "classify",
- *   parameters?: number, bleu?: number | null, accuracy?: number | null, source_language?: string,
+ *   parameters?: number, figure?: {metric: string, value: number, data: string} | null, source_language?: string,
  *   target_language?: string, examples?: Example[], sample?: "scenes" | "two-ears" | null}} Served a model of the server
  * @typedef {"matrix" | "steps" | "map" | "beam"} Panel
  * @typedef {Object} State
