@@ -1,7 +1,7 @@
 """Draw the pictures of docs/look.md: python docs/pictures.py [FOLDER].
 
-Most of them show the installed models. Two small models are trained first, each for about a minute on one core, into FOLDER
-(default: a temporary one), unless they are there: one whose training is watched, and one that translates into Korean.
+Most of them show the installed models. Two small models are trained first, each for about a minute on one core, into
+FOLDER (default: a temporary one), unless they are there: one whose training is watched, and one into Korean.
 """
 
 from __future__ import annotations
