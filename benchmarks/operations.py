@@ -3,8 +3,8 @@
     python benchmarks/operations.py                    # configs A and B, one thread and all threads
     python benchmarks/operations.py transformer --threads 1
 
-Trains on the embedded phrases with batches of 4,096 tokens under torch's profiler, and prints for each model the share of
-matrix products, softmax, element-wise operations, copies, random numbers and the optimizer. "Outside" is Python and
+Trains on the embedded phrases with batches of 4,096 tokens under torch's profiler, and prints for each model the share
+of matrix products, softmax, element-wise operations, copies, random numbers and the optimizer. "Outside" is Python and
 waiting: the time of the update that no operation accounts for.
 """
 
