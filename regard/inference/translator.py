@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from regard.evaluation.report import Progress, Report
     from regard.evaluation.test_set import TestText
     from regard.inference.scoring import PairScore
+    from regard.inference.vectors import Move
     from regard.look.record import Look
     from regard.look.trace import Part
     from regard.models.contract import MakeModel, Model
@@ -320,9 +321,9 @@ class Translator:
         kept and pruned. `parts` of a long sentence's record can be left out: the maps of all heads of a kind of
         attention, and the arithmetic of the steps; by default it has all.
         """
-        from regard.inference.looking import Looker
+        from regard.inference.looking import Looker, with_gold
 
-        return Looker(self._model, self._engines, self._results).look(
+        found = Looker(self._model, self._engines, self._results).look(
             text,
             self.search_settings(search, beam=beam),
             reference=reference,
@@ -332,6 +333,13 @@ class Translator:
             tree=tree,
             parts=parts,
         )
+        return with_gold(found, self.metrics)
+
+    def vector_moves(self, text: str, others: Sequence[str]) -> list[Move]:
+        """How far the fixed vector of a model without attention moves from `text` to each of the others."""
+        from regard.inference.vectors import vector_moves
+
+        return vector_moves(self._model, text, others, self.recipe.search)
 
     # --- settings -------------------------------------------------------------------------------------------------
 

@@ -13,6 +13,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from regard.config.models import MODEL_SETTINGS
 from regard.errors import RegardError
+from regard.inference.looking import trained_on
 from regard.inference.streaming import StreamedPiece
 from regard.nn.attention.intervention import Edit, Intervention
 from regard.serve.errors import ApiError
@@ -25,6 +26,7 @@ from regard.serve.service import Service
 from regard.serve.stream import stream_text
 
 MOST_EDITS = 1000
+MOST_VARIANTS = 128
 MOST_PLACES = 10_000  # layers, heads, steps and positions, all counted from 0
 
 Place = Annotated[int, Field(ge=0, lt=MOST_PLACES)]
@@ -82,6 +84,30 @@ class LookRequest(Asked):
     )
 
 
+class VectorRequest(Asked):
+    """A sentence and variants of it, for a model with a fixed vector."""
+
+    model: str = Field(description="name of a model without attention, from /api/models")
+    text: str = Field(min_length=1, description="the sentence")
+    others: list[Annotated[str, Field(min_length=1)]] = Field(
+        min_length=1, max_length=MOST_VARIANTS, description="variants of it"
+    )
+
+
+class VectorMove(BaseModel):
+    """How far the vector w of a variant is from the vector v of the sentence."""
+
+    text: str
+    distance: float = Field(description="|w - v| / |v|")
+    cosine: float
+
+
+class VectorMoves(BaseModel):
+    """One for each variant, in order."""
+
+    moves: list[VectorMove]
+
+
 class StreamRequest(Asked):
     """A text to translate with streaming output."""
 
@@ -92,7 +118,7 @@ class StreamRequest(Asked):
 class Example(BaseModel):
     """A sentence to begin with."""
 
-    kind: Literal["reordering", "agreement", "negation", "question", "long", "unseen", "sample"]
+    kind: Literal["reordering", "agreement", "negation", "question", "long", "unseen", "gold", "sample"]
     text: str
 
 
@@ -173,6 +199,15 @@ def own_routes(service: Service) -> APIRouter:
         record = await service.wait(request, service.queue.call(_looker(model, asked)))
         return Response(record, media_type="application/json")
 
+    @router.post("/vectors", response_model=VectorMoves, responses=errors(400, 403, 404, 422, 429, 503))
+    async def vectors(request: Request, asked: VectorRequest) -> VectorMoves:
+        """How far the fixed vector of a model without attention moves when the sentence changes."""
+        service.admit(request)
+        model = find(service, asked.model)
+        for text in (asked.text, *asked.others):
+            check_length(service, text)
+        return await service.wait(request, service.queue.call(_measurer(model, asked)))
+
     @router.get(
         "/diagram",
         response_class=Response,
@@ -234,7 +269,10 @@ def describe(model: ServedModel) -> ModelInfo:
         parameters=sum(parameter.numel() for parameter in translator.model.parameters()),
         bleu=_measured(translator.metrics, "bleu"),
         attention=_attention(model),
-        examples=[Example.model_validate(each) for each in examples_of(model.languages.source, model.samples)],
+        examples=[
+            Example.model_validate(each)
+            for each in examples_of(model.languages.source, model.samples, trained_on(translator.metrics))
+        ],
     )
 
 
@@ -319,6 +357,17 @@ def _looker(model: ServedModel, asked: LookRequest) -> Callable[[], bytes]:
         return json.dumps(record, ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode()
 
     return look
+
+
+def _measurer(model: ServedModel, asked: VectorRequest) -> Callable[[], VectorMoves]:
+    def measure() -> VectorMoves:
+        try:
+            moves = model.translator.vector_moves(asked.text, asked.others)
+        except RegardError as error:
+            raise ApiError(422, str(error)) from None
+        return VectorMoves(moves=[VectorMove.model_validate(vars(move)) for move in moves])
+
+    return measure
 
 
 async def _first(spoken: AsyncGenerator[StreamedPiece, None]) -> StreamedPiece:

@@ -22,6 +22,7 @@ export function writeLink(state) {
     for (const name of state.chosen) link.append("model", name);
   }
   if (state.focus !== null) link.set("look", state.focus);
+  if (state.beside !== null) link.set("beside", state.beside);
   for (const name of NUMBERS) {
     const value = state[name];
     if (value !== null && value !== START[name]) link.set(name, String(value));
@@ -45,7 +46,7 @@ export function writeLink(state) {
 export function readLink(fragment) {
   const link = new URLSearchParams(fragment.replace(/^#/, ""));
   /** @type {Partial<State>} */
-  const state = { text: link.get("text") ?? "", chosen: link.getAll("model"), focus: link.get("look") };
+  const state = { text: link.get("text") ?? "", chosen: link.getAll("model"), focus: link.get("look"), beside: link.get("beside") };
   for (const name of NUMBERS) {
     const value = wholeNumber(link.get(name));
     state[name] = value ?? /** @type {any} */ (START[name]);

@@ -26,6 +26,7 @@
  * @property {string} text the sentence that was last translated
  * @property {string[]} chosen names of the models to translate with
  * @property {string | null} focus the model that is looked into
+ * @property {string | null} beside the model it is compared with
  * @property {Record<string, Entry>} entries
  * @property {"words" | "pieces"} unit
  * @property {boolean} specials
@@ -70,6 +71,7 @@ export const START = {
   text: "",
   chosen: [],
   focus: null,
+  beside: null,
   entries: {},
   unit: "words",
   specials: false,
@@ -180,6 +182,16 @@ function latest(state) {
  */
 export function shown(state) {
   return latest(state)?.look ?? focused(state)?.original ?? null;
+}
+
+/**
+ * What a model says now: under its last change, or the original.
+ * @param {State} state
+ * @param {string} name
+ * @returns {Look | null}
+ */
+export function lookOf({ entries }, name) {
+  return entries[name]?.history.at(-1)?.look ?? entries[name]?.original ?? null;
 }
 
 /**
