@@ -129,7 +129,7 @@ class Translator:
         search: SearchChanges = ...,
         beam: int | None = ...,
         n_best: int | None = ...,
-        attention: bool | None = ...,
+        attention: bool = ...,
         candidates: int = ...,
         prefix: str | None = ...,
         intervention: Intervention | None = ...,
@@ -143,7 +143,7 @@ class Translator:
         search: SearchChanges = ...,
         beam: int | None = ...,
         n_best: int | None = ...,
-        attention: bool | None = ...,
+        attention: bool = ...,
         candidates: int = ...,
         prefix: Sequence[str] | None = ...,
         intervention: Intervention | None = ...,
@@ -156,16 +156,16 @@ class Translator:
         search: SearchChanges = None,
         beam: int | None = None,
         n_best: int | None = None,
-        attention: bool | None = None,
+        attention: bool = False,
         candidates: int = 0,
         prefix: str | Sequence[str] | None = None,
         intervention: Intervention | None = None,
     ) -> Translation | list[Translation]:
-        """Translate one line or several; by default attention is recorded only for a single line.
+        """Translate one line or several, with the fastest engine that supports what is asked for.
 
         `search` overrides the search settings of the recipe, such as {"sample": True, "temperature": 0.7}; `beam` and
         `n_best` are shortcuts. `prefix` is a target prefix of whole words. `candidates` is the number of most probable
-        pieces recorded at each step. A blank line gives an empty translation.
+        pieces recorded at each step. A blank line gives an empty translation. `attention` records it in the search.
         """
         alone = isinstance(text, str)
         if isinstance(prefix, str) != alone and prefix is not None:
@@ -173,7 +173,7 @@ class Translator:
         translations = self.translate_lines(
             [text] if isinstance(text, str) else text,
             search=self.search_settings(search, beam=beam, n_best=n_best),
-            attention=alone if attention is None else attention,
+            attention=attention,
             candidates=candidates,
             prefixes=[prefix] if isinstance(prefix, str) else prefix,
             intervention=intervention,
