@@ -31,6 +31,7 @@ class Looker:
     model: TextModel
     engines: Engines
     results: Results
+    metrics: Mapping[str, Any]  # they name the training text
 
     def look(
         self,
@@ -51,11 +52,12 @@ class Looker:
         self.engines.after_fork()
         parts = PARTS if parts is None else parts
         if reference is None:
-            return self._at_translation(text, settings, prefix, intervention, candidates, tree, parts)
+            found = self._at_translation(text, settings, prefix, intervention, candidates, tree, parts)
+            return with_gold(found, self.metrics)
         if prefix is not None or tree:
             raise ConfigError("a reference is given whole: look at it without a prefix and without the beam.")
         pair = Pair(text, without_surrogates(reference))
-        return self._at_reference(pair, settings, intervention, candidates, parts)
+        return with_gold(self._at_reference(pair, settings, intervention, candidates, parts), self.metrics)
 
     def _at_reference(
         self,
