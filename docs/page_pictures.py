@@ -40,6 +40,8 @@ def main(folder: Path) -> None:
         open_page(browser, address)
         side_by_side = link(SYLLABLES, "transformer", "local-p", "seq2seq", step=1)
         take(browser, address + side_by_side, "page-side-by-side.png")
+        heads = link(SYLLABLES, "transformer", heads="0.0,0.2,1.1")
+        take(browser, address + heads, "page-heads.png", part=".inside")
         window = link(SYLLABLES, "local-p", step=1)
         take(browser, address + window, "page-local.png", part=".columns")
         compare = link(ALIGNED, "en-fr", "en-ko", beside="en-ko")

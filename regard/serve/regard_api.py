@@ -13,6 +13,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from regard.config.models import MODEL_SETTINGS
 from regard.errors import RegardError
+from regard.inference.box import tested_figure
 from regard.inference.looking import trained_on
 from regard.inference.streaming import StreamedPiece
 from regard.nn.attention.intervention import Edit, Intervention
@@ -26,7 +27,6 @@ from regard.serve.service import Service
 from regard.serve.stream import stream_text
 
 MOST_EDITS = 1000
-MOST_VARIANTS = 128
 MOST_PLACES = 10_000  # layers, heads, steps and positions, all counted from 0
 
 Place = Annotated[int, Field(ge=0, lt=MOST_PLACES)]
@@ -84,30 +84,6 @@ class LookRequest(Asked):
     )
 
 
-class VectorRequest(Asked):
-    """A sentence and variants of it, for a model with a fixed vector."""
-
-    model: str = Field(description="name of a model without attention, from /api/models")
-    text: str = Field(min_length=1, description="the sentence")
-    others: list[Annotated[str, Field(min_length=1)]] = Field(
-        min_length=1, max_length=MOST_VARIANTS, description="variants of it"
-    )
-
-
-class VectorMove(BaseModel):
-    """How far the vector w of a variant is from the vector v of the sentence."""
-
-    text: str
-    distance: float = Field(description="|w - v| / |v|")
-    cosine: float
-
-
-class VectorMoves(BaseModel):
-    """One for each variant, in order."""
-
-    moves: list[VectorMove]
-
-
 class StreamRequest(Asked):
     """A text to translate with streaming output."""
 
@@ -122,6 +98,14 @@ class Example(BaseModel):
     text: str
 
 
+class Figure(BaseModel):
+    """The score of a model: on the test set for an installed one, as `regard models` lists it, else in validation."""
+
+    metric: str = Field(description="BLEU, or a share: % accuracy, % true captions")
+    value: float = Field(description="unrounded")
+    data: str = Field(description="the text or images it was measured on")
+
+
 class ModelInfo(BaseModel):
     """A served model."""
 
@@ -134,8 +118,7 @@ class ModelInfo(BaseModel):
     source_language: str
     target_language: str
     parameters: int
-    bleu: float | None = None
-    accuracy: float | None = None
+    figure: Figure | None = None
     attention: dict[str, dict[str, int]]
     examples: list[Example] = Field([], description="sentences to begin with")
     sample: Literal["scenes", "two-ears"] | None = Field(None, description="kind of sample image (/api/sample-image)")
@@ -199,15 +182,6 @@ def own_routes(service: Service) -> APIRouter:
         record = await service.wait(request, service.queue.call(_looker(model, asked)))
         return Response(record, media_type="application/json")
 
-    @router.post("/vectors", response_model=VectorMoves, responses=errors(400, 403, 404, 422, 429, 503))
-    async def vectors(request: Request, asked: VectorRequest) -> VectorMoves:
-        """How far the fixed vector of a model without attention moves when the sentence changes."""
-        service.admit(request)
-        model = find(service, asked.model)
-        for text in (asked.text, *asked.others):
-            check_length(service, text)
-        return await service.wait(request, service.queue.call(_measurer(model, asked)))
-
     @router.get(
         "/diagram",
         response_class=Response,
@@ -267,7 +241,7 @@ def describe(model: ServedModel) -> ModelInfo:
         source_language=model.languages.source,
         target_language=model.languages.target,
         parameters=sum(parameter.numel() for parameter in translator.model.parameters()),
-        bleu=_measured(translator.metrics, "bleu"),
+        figure=figure_of(translator.metrics),
         attention=_attention(model),
         examples=[
             Example.model_validate(each)
@@ -289,17 +263,22 @@ def describe_image_model(model: ServedImageModel) -> ModelInfo:
         source_language=UNKNOWN,
         target_language=UNKNOWN,
         parameters=model.parameters,
-        bleu=_measured(metrics, "bleu"),
-        accuracy=_measured(metrics, "accuracy"),
+        figure=figure_of(metrics),
         attention=model.attention(),
         sample=model.sample,
     )
 
 
-def _measured(metrics: Mapping[str, Any], name: str) -> float | None:
-    """A validation metric, unrounded: rounding twice could show another digit than the terminal."""
-    value = (metrics.get("valid") or {}).get(name)
-    return None if value is None else float(value)
+def figure_of(metrics: Mapping[str, Any]) -> Figure | None:
+    """The test score of an installed model, else the score in validation; None without either."""
+    if (tested := tested_figure(metrics)) is not None:
+        return Figure(metric=tested.metric, value=tested.value, data=tested.data)
+    valid = metrics.get("valid") or {}
+    for name, metric, factor in (("bleu", "BLEU", 1.0), ("accuracy", "% accuracy", 100.0)):
+        if valid.get(name) is not None:
+            # unrounded: rounding twice could show another digit than the terminal
+            return Figure(metric=metric, value=factor * float(valid[name]), data="validation")
+    return None
 
 
 def _attention(model: ServedModel) -> dict[str, dict[str, int]]:
@@ -357,17 +336,6 @@ def _looker(model: ServedModel, asked: LookRequest) -> Callable[[], bytes]:
         return json.dumps(record, ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode()
 
     return look
-
-
-def _measurer(model: ServedModel, asked: VectorRequest) -> Callable[[], VectorMoves]:
-    def measure() -> VectorMoves:
-        try:
-            moves = model.translator.vector_moves(asked.text, asked.others)
-        except RegardError as error:
-            raise ApiError(422, str(error)) from None
-        return VectorMoves(moves=[VectorMove.model_validate(vars(move)) for move in moves])
-
-    return measure
 
 
 async def _first(spoken: AsyncGenerator[StreamedPiece, None]) -> StreamedPiece:

@@ -1,4 +1,4 @@
-"""Two models over one source line, and the fixed vector under change, in a real browser."""
+"""Two models over one source line, several heads at once, and the fixed vector under change, in a real browser."""
 
 from __future__ import annotations
 
@@ -196,3 +196,72 @@ def test_the_vector_is_as_narrow_as_its_neck(visit: Open, screen: dict[str, Any]
     vector, sentence = (page.locator(part).first.bounding_box()["width"] for part in (".the-vector", ".funnel"))
     assert vector == pytest.approx(neck, abs=1)
     assert vector < sentence / 2  # a bottleneck
+
+
+def colours(page: Any, selector: str) -> set[str]:
+    found: list[str] = page.locator(selector).evaluate_all(
+        "(all) => all.map((each) => getComputedStyle(each)[each.matches('.stripe') ? 'fill' : 'stroke'])"
+    )
+    return set(found)
+
+
+def test_several_heads_are_shown_at_once_each_in_its_colour(visit: Open, translators: dict[str, Any]) -> None:
+    page = visit(f"text={quote(SENTENCE)}&model=heads&look=heads")
+    head = lambda layer, number: page.get_by_role("button", name=f"Layer {layer}, head {number}", exact=True)  # noqa: E731
+    head(1, 1).click()
+    head(2, 3).click(modifiers=["Shift"])
+    head(1, 4).click(modifiers=["Control"])
+    look = translators["heads"].look(SENTENCE)
+    chips = page.locator(".legend li")
+    expect(chips).to_have_count(3)
+    words = len(look.target.words)
+    expect(page.locator(".ribbon.rest")).to_have_count(3 * words)  # the strongest of each word and head
+    assert len(colours(page, ".ribbon")) == 3
+    assert colours(page, ".ribbon") == colours(page, ".stripe")
+    cell = page.locator("svg.matrix .cell").first
+    stripes = cell.locator(".stripe").evaluate_all("(all) => all.map((each) => +each.getAttribute('fill-opacity'))")
+    cross = look.attention["cross"]
+    assert stripes == pytest.approx([cross[0][0][0][0], cross[1][2][0][0], cross[0][3][0][0]], abs=1e-3)
+    assert "Layer 2, head 3" in cell.get_attribute("aria-label")
+    assert page.locator(".head-table tbody tr").count() == 3
+    assert page.locator(".grip, .knob").count() == 0  # nothing to pull: whose weight would it be?
+    page.wait_for_timeout(400)
+    again = visit(page.url.partition("#")[2])
+    expect(again.locator(".legend li")).to_have_count(3)
+    head(1, 4).click(modifiers=["Shift"])  # off again
+    expect(chips).to_have_count(2)
+    page.get_by_role("button", name="Remove: Layer 1, head 1").press("Enter")
+    expect(page.locator(".legend")).to_be_hidden()  # one map again
+    assert head(2, 3).get_attribute("aria-pressed") == "true"
+    assert page.locator(".stripe").count() == 0
+
+
+def test_a_finger_chooses_several_heads(visit: Open) -> None:
+    fragment = f"text={quote(SENTENCE)}&model=heads&look=heads"
+    page = visit(fragment, **PHONE, color_scheme="dark", locale="ko-KR")
+    page.get_by_label("여러 헤드").tap()
+    for number in (1, 3, 6):
+        page.locator(".thumb").nth(number).tap()
+    expect(page.locator(".legend li")).to_have_count(3)
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    assert serious(page) == []
+    page.locator(".legend .alone-head").nth(1).tap()
+    expect(page.locator(".legend")).to_be_hidden()
+
+
+def test_long_sentences_paint_several_heads_too(visit: Open) -> None:
+    text = " ".join(["one two three four five six seven"] * 5)
+    page = visit(f"text={quote(text)}&model=heads&look=heads&heads=0.0,1.1")
+    expect(page.locator(".legend li")).to_have_count(2)  # once the maps have come
+    painted = page.locator("canvas.matrix").evaluate(
+        """(canvas) => {
+          const pen = canvas.getContext("2d"), { data } = pen.getImageData(0, 0, canvas.width, canvas.height);
+          let [blue, orange] = [0, 0];
+          for (let k = 0; k < data.length; k += 4) {
+            if (data[k + 2] > data[k] + 9) blue++;
+            if (data[k] > data[k + 2] + 1) orange++;
+          }
+          return [blue, orange];
+        }"""
+    )
+    assert min(painted) > 20

@@ -5,7 +5,8 @@ import { common } from "./diff.js";
 import { h, replace } from "./dom.js";
 import { say } from "./language.js";
 import { miniature } from "./miniature.js";
-import { decimal, percent } from "./number.js";
+import { figureOf, measuredOn } from "./models.js";
+import { percent } from "./number.js";
 import { gather, unitsOf } from "./record.js";
 import { isShown, lookOf, shown } from "./store.js";
 import { vectorCells } from "./vector.js";
@@ -47,13 +48,13 @@ function card(store, name) {
   const about = [
     served?.kind ?? look?.model.kind,
     served?.parameters && say("parameters", { count: compact(served.parameters) }),
-    served?.bleu && `BLEU ${decimal(served.bleu, 1)}`,
-    served?.accuracy && say("accuracy", { share: percent(served.accuracy) }),
+    figureOf(served),
   ];
   const writing = here && reveal !== null;
   return h("li", { class: here ? "card here" : "card", "data-model": name, "aria-busy": entry.status === "loading" },
     h("div", { class: "card-head" }, h("h3", { dir: "auto" }, name),
-      h("p", { class: "about" }, about.filter(Boolean).join(" · ")), look && figures(look)),
+      h("p", { class: "about", title: measuredOn(served) },
+        about.filter(Boolean).join(" · ")), look && figures(look)),
     entry.status === "loading" && h("p", { class: "waiting" }, say(store.state.mode === "text" ? "loading" : "seeing")),
     entry.status === "error" && h("p", { class: "trouble", role: "alert" }, entry.error),
     look && !store.state.live && h("p", { class: "about", dir: "auto" }, look.source.text),

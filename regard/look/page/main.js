@@ -16,6 +16,7 @@ import { mountHeadFacts } from "./head_facts.js";
 import { mountHeads } from "./heads.js";
 import { chooseLanguage, say } from "./language.js";
 import { readLink, writeLink } from "./link.js";
+import { mountLegend } from "./legend.js";
 import { mountMatrix } from "./matrix.js";
 import { followParts } from "./missing.js";
 import { mountPanels } from "./panels.js";
@@ -52,6 +53,7 @@ function build(page, store) {
   const cards = h("section", { class: "part", "aria-labelledby": "cards-title", hidden: true });
   const [compare, ribbons, fixed, picture, seen] = ["compare-part", "ribbons-part", "fixed-part", "picture-part", "seen-part"]
     .map((key) => part(key));
+  const legend = h("div", { class: "legend", hidden: true });
   const invitation = h("div", { class: "invitation", hidden: true });
   const player = h("div", { class: "player", hidden: true });
   const [matrix, steps, map, tree, time] = ["matrix-part", "steps-part", "map-part", "tree-part", "time-part"]
@@ -62,7 +64,7 @@ function build(page, store) {
   const tabs = h("div", { class: "tabs", role: "group", "aria-label": say("panels") });
   const switches = h("div", { class: "row switches" });
   const head = h("div", { class: "panel-head" }, tabs, switches);
-  const inside = h("div", { class: "inside", hidden: true }, time, picture, seen, compare, ribbons, fixed,
+  const inside = h("div", { class: "inside", hidden: true }, time, picture, seen, compare, ribbons, legend, fixed,
     h("div", { class: "under-ribbons" }, player, invitation),
     h("div", { class: "columns" },
       h("div", { class: "main-panel" }, head,
@@ -83,6 +85,7 @@ function build(page, store) {
   mountSeen(seen, store);
   mountCompare(compare, store);
   mountRibbons(ribbons, store, tables);
+  mountLegend(legend, store, tables);
   mountFixed(fixed, store);
   mountInvitation(invitation, store);
   mountPlayer(player, store, tables);

@@ -14,7 +14,7 @@
  * @typedef {{step: number, from: number, to: number, word: string, source: string, other: string}} Invitation
  *   a change that shows what a change can do: the ribbon of a word, moved from one source piece to another
  * @typedef {{name: string, kind: string, can_look: boolean, source: Mode, task?: "translate" | "caption" | "classify",
- *   parameters?: number, bleu?: number | null, accuracy?: number | null, source_language?: string,
+ *   parameters?: number, figure?: {metric: string, value: number, data: string} | null, source_language?: string,
  *   target_language?: string, examples?: Example[], sample?: "scenes" | "two-ears" | null}} Served a model of the server
  * @typedef {"matrix" | "steps" | "map" | "beam"} Panel
  * @typedef {Object} State
@@ -33,6 +33,8 @@
  * @property {string} kind
  * @property {number | null} layer
  * @property {number | null} head
+ * @property {{layer: number, head: number}[]} several heads shown at once, each in its colour; empty: one map
+ * @property {boolean} many whether a click adds a head to those shown
  * @property {number | null} step the target piece in view (a source piece for encoder-self attention)
  * @property {boolean} lit whether only that word's ribbons are drawn; else the overview
  * @property {boolean} held whether the word was clicked, so that it stays lit
@@ -78,6 +80,8 @@ export const START = {
   kind: "cross",
   layer: null,
   head: null,
+  several: [],
+  many: false,
   step: null,
   lit: false,
   held: false,
