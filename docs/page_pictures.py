@@ -87,9 +87,9 @@ def take_scene(browser: Any, address: str) -> None:
 
 
 def replace_word(page: Any) -> None:
-    """Another word in the place of the third one."""
-    page.locator(".swap button").nth(2).click()
-    page.keyboard.type("wann")
+    """Another word in the place of “heute”."""
+    page.locator(".swap button", has_text="heute").click()
+    page.keyboard.type("morgen")
     page.keyboard.press("Enter")
     page.locator(".moved").wait_for()
 
