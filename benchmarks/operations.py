@@ -11,6 +11,7 @@ waiting: the time of the update that no operation accounts for.
 from __future__ import annotations
 
 import argparse
+import itertools
 import sys
 import tempfile
 import time
@@ -87,22 +88,24 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("kinds", nargs="*", default=["transformer", "bahdanau"])
     parser.add_argument("--threads", type=int, help="default: one, then all")
+    parser.add_argument("--precision", default="float32", help="float32, bfloat16, or both with a comma between")
     given = parser.parse_args()
     tune_process()
     counts = [given.threads] if given.threads else sorted({1, torch.get_num_threads()})
     print(f"{cpu_name()}, torch {torch.__version__}, batches of 4,096 tokens\n")
-    print(f"| model | threads | ms an update | {' | '.join(NAMES)} |\n|---|{'--:|' * (len(NAMES) + 2)}")
-    for kind in given.kinds:
+    print(f"| model | precision | threads | ms an update | {' | '.join(NAMES)} |\n|---|---|{'--:|' * (len(NAMES) + 2)}")
+    for kind, precision in itertools.product(given.kinds, given.precision.split(",")):
         with tempfile.TemporaryDirectory(prefix="regard-operations-") as scratch:
             path, out = Path(scratch) / "recipe.toml", Path(scratch) / "model"
             path.write_text(recipe(kind, BATCHES[-1], updates=1), "utf-8")
-            train(str(path), train=CORPUS, valid="none", out=out, progress=False)
+            changed = [f"training.precision={precision}"]
+            train(str(path), train=CORPUS, valid="none", out=out, overrides=changed, progress=False)
             task = task_of(read_run(out / "training").recipe).open(out / "training")
             for threads in counts:
                 torch.set_num_threads(threads)
                 seconds, found = shares(task)
                 cells = " | ".join(f"{found[name]:.0%}" for name in NAMES)
-                print(f"| {kind} | {threads} | {1000 * seconds:,.0f} | {cells} |", flush=True)
+                print(f"| {kind} | {precision} | {threads} | {1000 * seconds:,.0f} | {cells} |", flush=True)
 
 
 if __name__ == "__main__":
