@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from regard.config.classification import ResNetSettings
 from regard.decoding.search_settings import overridden_settings
 from regard.errors import ConfigError
 from regard.evaluation.test_set import TestSet
@@ -74,10 +75,13 @@ def _classes(folder: Path, test: Test, device: str) -> dict[str, Any]:
         raise ConfigError("--test: image classifiers need test images: name their data with --train or --test.")
     classifier = Classifier.load(folder, device)
     found = classifier.evaluate(classifier.labelled_images(test.images, "test"))
+    settings = classifier.recipe.model
     return _common(classifier.metrics) | {
         "accuracy": found.accuracy,
         "loss": found.loss,
         "multiply_adds": multiply_adds(classifier.network.cpu(), classifier.shape),
+        "object_mass": None if found.object_mass is None else found.object_mass.to_dict(),
+        "receptive_field": settings.receptive_field if isinstance(settings, ResNetSettings) else None,
     }
 
 

@@ -105,6 +105,7 @@ class Comparison:
             title, key, unit = SCORES[self.task]
             form = "{:.1f}" if unit == 1 else "{:.2f}"
             cells = {entry.name: _number(entry, key, form, unit) for entry in self.entries}
+            tables.append(("Attention inside the object, %", mass_rows(self.entries)))
             tables += [(f"{title} by setting", table) for table in grid_tables(cells)]
             tables.append((f"Validation {title} after minutes of training", minute_rows(self.entries, unit)))
         tables.append(("BLEU by source length (words)", length_rows(self.entries)))
@@ -218,6 +219,7 @@ def _classification_columns(comparison: Comparison) -> list[tuple[str, Cell]]:
         ("p (seeds)", _over_seeds(comparison, "accuracy")),
         ("parameters", against("parameters")),
         ("multiply-adds", against("multiply_adds")),
+        ("receptive field", lambda entry: _count(entry, "receptive_field")),
         ("epochs", lambda entry: _number(entry, "epochs")),
         ("minutes", lambda entry: _number(entry, "seconds", scale=1 / 60)),
     ]
@@ -246,11 +248,14 @@ def _nested(name: str) -> Cell:
 
 
 def _number(entry: Entry, key: str, form: str = "{:.1f}", scale: float = 1.0) -> str:
-    mean = entry.mean(key)
-    if mean is None:
+    return _mean_and_spread([scale * value for value in entry.values(key)], form)
+
+
+def _mean_and_spread(values: Sequence[float], form: str) -> str:
+    if not values:
         return DASH
-    spread = f" ({form.format(scale * entry.spread(key))})" if len(entry.values(key)) > 1 else ""
-    return form.format(scale * mean) + spread
+    spread = f" ({form.format(statistics.stdev(values))})" if len(values) > 1 else ""
+    return form.format(statistics.fmean(values)) + spread
 
 
 def _count(entry: Entry, key: str) -> str:
@@ -300,6 +305,19 @@ def minute_rows(entries: Sequence[Entry], unit: float) -> list[list[str]]:
             cells.append(f"{unit * max(scores):.1f}" if scores else DASH)
         rows.append([label, *cells])
     return rows if curves else []
+
+
+def mass_rows(entries: Sequence[Entry]) -> list[list[str]]:
+    """A heading and a row for each entry with maps: the share of each module's map inside the object, and its area."""
+    found = {entry.label: [run["object_mass"] for run in entry.runs if run.get("object_mass")] for entry in entries}
+    titles = list(dict.fromkeys(title for masses in found.values() for mass in masses for title in mass))
+    titles.sort(key=lambda title: (title == "area", title))
+    rows = [["model", *(title.replace("_", " ") for title in titles)]]
+    for label, masses in found.items():
+        shares = [[100 * mass[title] for mass in masses if title in mass] for title in titles]
+        if masses:
+            rows.append([label, *(_mean_and_spread(values, "{:.1f}") for values in shares)])
+    return rows
 
 
 def length_rows(entries: Sequence[Entry]) -> list[list[str]]:
