@@ -176,7 +176,7 @@ def test_search_settings_are_compared_without_another_training(tmp_path: Path) -
         out=out,
         epochs=1,
         vocabulary=400,
-        overrides=[*SMALL, "training.validate_every=4"],
+        overrides=[*SMALL, "training.log_every=4", "training.validate_every=4", "training.validation_sentences=5"],
         sentences=["The cat sleeps."],
         threads=1,
         progress=False,
