@@ -15,7 +15,7 @@ from regard.bulk.shards import Form, Kind
 from regard.data.lines import LONGEST_LINE, bytes_read, decode_lines, open_unpacked
 from regard.errors import ConfigError, DataError
 from regard.evaluation.alignment import format_links
-from regard.inference.lines_out import json_line, text_lines
+from regard.inference.lines_out import json_lines, text_lines
 from regard.inference.translation import Translation
 from regard.storage.reading import parse_json, short
 
@@ -145,7 +145,7 @@ class LineWriter:
         self._out = self._packed or out
         self._kind, self._wanted = kind, wanted
         columns = text_lines(wanted.n_best, wanted.scores, wanted.alignments)
-        self._show = json_line if wanted.form == "json" else columns
+        self._show = json_lines(wanted.alignments) if wanted.form == "json" else columns
         self._number = 0
 
     def write(self, rows: Rows, translations: Sequence[Translation]) -> None:

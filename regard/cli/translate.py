@@ -170,7 +170,7 @@ def translate(
         check_open("stdout", "name a file with --output, or redirect it to one")
     from regard.data.lines import read_lines
     from regard.inference.lines import WINDOW
-    from regard.inference.lines_out import json_line, text_lines
+    from regard.inference.lines_out import json_lines, text_lines
     from regard.process import thread_count, tune_without_torch
 
     tune_without_torch(threads)
@@ -189,7 +189,7 @@ def translate(
         prefixes=None if prefix is None else read_lines(prefix),
         window=window or (1 if at_terminal else WINDOW),
     )
-    show = json_line if form == "json" else text_lines(settings.n_best > 1, scores, alignments)
+    show = json_lines(alignments) if form == "json" else text_lines(settings.n_best > 1, scores, alignments)
     quiet = at_terminal or (output_file is None and sys.stdout.isatty())
     with _output(output_file) as out, bar_on_stderr(wanted=not quiet) as show_progress:
         total = None if quiet or not sys.stderr.isatty() else _how_many_lines(input_file)  # for the bar alone

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import warnings
+from collections.abc import Mapping
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from importlib.util import find_spec
@@ -95,6 +96,14 @@ def boxed_models(pattern: str = "*", root: Path | None = None) -> list[BoxedMode
     models = [_read(folder) for folder in _folders("*/*", root)]
     found = [model for model in models if fnmatchcase(model.name, pattern)]
     return sorted(found, key=lambda model: (model.group, -model.record.test.value, model.name))
+
+
+def tested_figure(metrics: Mapping[str, Any]) -> Figure | None:
+    """The test score in the metrics of a boxed model; None for any other model."""
+    try:
+        return Record.model_validate(metrics.get("box")).test
+    except ValidationError:
+        return None
 
 
 def own_sentences(root: Path | None = None) -> list[dict[str, str]]:

@@ -57,7 +57,7 @@ class Lines:
             if line[1].strip():
                 real.append(line)
             else:
-                yield line[0], self.results.blank(line[1], extras.attention)
+                yield line[0], self.results.blank(line[1])
         sentences = self._sentences(real, settings.max_source, bound)
         for place, hypotheses in self.engines.search(sentences, settings, extras):
             number, text, _ = real[place]

@@ -12,9 +12,13 @@ LineOf = Callable[[int, Translation], str]
 """The output of the line with this number, line end included."""
 
 
-def json_line(number: int, translation: Translation) -> str:
-    """One JSON object."""
-    return json.dumps(translation.to_dict(), ensure_ascii=False) + "\n"
+def json_lines(alignments: bool) -> LineOf:
+    """One JSON object a line."""
+
+    def line(number: int, translation: Translation) -> str:
+        return json.dumps(translation.to_dict(alignment=alignments), ensure_ascii=False) + "\n"
+
+    return line
 
 
 def text_lines(n_best: bool, scores: bool, alignments: bool) -> LineOf:

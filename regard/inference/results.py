@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
@@ -15,7 +15,7 @@ from regard.data.text.tokenizer import Token
 from regard.decoding.hypothesis import Hypothesis
 from regard.decoding.text_model import TextModel
 from regard.inference.long_lines import cut_tokens
-from regard.inference.translation import LazyTokens, Translation, one_line
+from regard.inference.translation import Attended, LazyTokens, Translation, one_line
 
 if TYPE_CHECKING:
     from regard.look.record import Look
@@ -28,9 +28,9 @@ class Results:
 
     model: TextModel
 
-    def blank(self, line: str, attention: bool) -> Translation:
+    def blank(self, line: str) -> Translation:
         """The translation of a line without words."""
-        return Translation(line, "", alignment=np.zeros((0, 0)) if attention else None)
+        return Translation(line, "", recorded=Attended(alignment=np.zeros((0, 0))))
 
     def found(
         self,
@@ -41,7 +41,7 @@ class Results:
     ) -> Translation:
         """The first hypothesis of a search, the others after it in `n_best`."""
         target = self.model.target_tokenizer
-        look = partial(_look_at, self.model, intervention=intervention)
+        again = Again(self.model, intervention)
         read = self.model.source_tokenizer.tokens
         source_tokens = LazyTokens(lambda: cut_tokens(read(source), settings.max_source))
         built = []
@@ -50,16 +50,16 @@ class Results:
             text = one_line(target.decode(hypothesis.ids, unknown))
             tokens = LazyTokens(partial(target.decoded_tokens, hypothesis.ids, unknown))
             built.append((text, tokens, hypothesis))
-        further = tuple(self._build(source, source_tokens, *each, look=look) for each in built[1:])
-        return self._build(source, source_tokens, *built[0], look=look, others=further)
+        further = tuple(self._build(source, source_tokens, *each, again=again) for each in built[1:])
+        return self._build(source, source_tokens, *built[0], again=again, others=further)
 
     def given(
         self, source: str, target: str, hypothesis: Hypothesis, intervention: Intervention | None = None
     ) -> Translation:
         """A translation by forced decoding."""
-        look = partial(_look_at, self.model, forced=True, intervention=intervention)
+        again = Again(self.model, intervention, forced=True)
         tokens = self.model.target_tokenizer.tokens(target)
-        return self._build(source, self.model.source_tokenizer.tokens(source), target, tokens, hypothesis, look=look)
+        return self._build(source, self.model.source_tokenizer.tokens(source), target, tokens, hypothesis, again=again)
 
     def _build(
         self,
@@ -69,10 +69,9 @@ class Results:
         tokens: Sequence[Token],
         hypothesis: Hypothesis,
         *,
-        look: Callable[[Translation], Look],
+        again: Again,
         others: tuple[Translation, ...] = (),
     ) -> Translation:
-        weights = hypothesis.attention
         piece = self.model.target_tokenizer.piece
         return Translation(
             source=source,
@@ -82,24 +81,51 @@ class Results:
             score=hypothesis.score,
             log_probability=hypothesis.log_probability,
             finished=hypothesis.finished,
-            attention=None if weights is None else {kind: each.cpu().numpy() for kind, each in weights.items()},
-            alignment=None if hypothesis.alignment is None else hypothesis.alignment.cpu().numpy(),
+            recorded=None if hypothesis.attention is None else attended(hypothesis),
             candidates=tuple(
                 tuple((piece(number), probability) for number, probability in step) for step in hypothesis.candidates
             ),
             token_log_probabilities=hypothesis.token_log_probabilities,
             _others=others,
-            look_again=look,
+            attend_again=again.attend,
+            look_again=again.look,
         )
 
 
-def _look_at(
-    model: TextModel, translation: Translation, *, forced: bool = False, intervention: Intervention | None = None
-) -> Look:
-    """The look record of a translation; it alone imports torch."""
-    from regard.look.trace import look_at
+@dataclass(frozen=True)
+class Again:
+    """Forced decoding of a translation that was found or given before; it alone imports torch."""
 
-    return look_at(model, translation, forced=forced, intervention=intervention)
+    model: TextModel
+    intervention: Intervention | None = None
+    forced: bool = False  # the text was given
+
+    def attend(self, translation: Translation) -> Attended:
+        """The attention of a translation."""
+        from regard.data.text.batches import collate
+        from regard.decoding.forced import force
+
+        if not translation.tokens:
+            return Attended()
+        sides = translation.source_tokens, translation.tokens
+        batch = collate(*([[token.id for token in side]] for side in sides)).to(self.model.device)
+        (found,) = force(self.model.model, batch, attention=True, intervention=self.intervention)
+        return attended(found)
+
+    def look(self, translation: Translation) -> Look:
+        """The look record of a translation."""
+        from regard.look.trace import look_at
+
+        return look_at(self.model, translation, forced=self.forced, intervention=self.intervention)
+
+
+def attended(hypothesis: Hypothesis) -> Attended:
+    """The attention of a hypothesis as arrays."""
+    weights, alignment = hypothesis.attention, hypothesis.alignment
+    return Attended(
+        None if weights is None else {kind: each.cpu().numpy() for kind, each in weights.items()},
+        None if alignment is None else alignment.cpu().numpy(),
+    )
 
 
 def unknown_words(source: str, tokens: Sequence[Token], ids: Sequence[int], attended: Sequence[int]) -> list[str]:

@@ -8,7 +8,7 @@ As JSON, one line for each sentence (`Translation.to_dict`):
     log_probability   of the whole translation, natural logarithm
     finished          false if it was cut at the maximum length
     tokens            the pieces of the translation, the closing </s> included
-    alignment         links between words as "source-target", counted from 0; null without attention
+    alignment         links between words as "source-target", counted from 0; null without attention, or if not wanted
     n_best            the best translations, this one first: text, score, log_probability, finished
 """
 
@@ -75,9 +75,20 @@ class LazyTokens(Sequence["Token"]):
         return repr(self._tokens)
 
 
+@dataclass(frozen=True)
+class Attended:
+    """The attention of a translation; None if the model has none."""
+
+    attention: Mapping[Kind, Weights] | None = None  # (layers, heads, T, S) each
+    alignment: Weights | None = None  # (T, S)
+
+
 @dataclass(frozen=True, repr=False)
 class Translation:
-    """One sentence and its translation; T pieces of the translation, S of the source, both with the closing </s>."""
+    """One sentence and its translation; T pieces of the translation, S of the source, both with the closing </s>.
+
+    Attention that the search did not record is computed at first access, by forced decoding.
+    """
 
     source: str
     text: str  # never contains a line separator
@@ -86,18 +97,34 @@ class Translation:
     score: float = 0.0
     log_probability: float = 0.0
     finished: bool = True  # False if it was cut at the maximum length
-    attention: Mapping[Kind, Weights] | None = field(default=None, compare=False)  # (layers, heads, T, S) each
-    alignment: Weights | None = field(default=None, compare=False)  # (T, S)
+    recorded: Attended | None = field(default=None, compare=False)  # by the search
     candidates: tuple[tuple[Candidate, ...], ...] = ()  # the likeliest pieces at each step
     token_log_probabilities: tuple[float, ...] = ()
     _others: tuple[Translation, ...] = ()  # of `n_best`, after this one
-    look_again: Callable[[Translation], Look] | None = field(default=None, compare=False, repr=False)
+    attend_again: Callable[[Translation], Attended] | None = field(default=None, compare=False)
+    look_again: Callable[[Translation], Look] | None = field(default=None, compare=False)
 
     def __str__(self) -> str:
         return self.text
 
     def __repr__(self) -> str:
         return result_line("Translation", [self.source, self.text], self.score, self.finished, len(self.n_best))
+
+    @cached_property
+    def _attended(self) -> Attended:
+        if self.recorded is not None:
+            return self.recorded
+        return Attended() if self.attend_again is None else self.attend_again(self)
+
+    @property
+    def attention(self) -> Mapping[Kind, Weights] | None:
+        """Attention weights by kind, (layers, heads, T, S) each; None if the model has no attention."""
+        return self._attended.attention
+
+    @property
+    def alignment(self) -> Weights | None:
+        """The map (T, S) that words are aligned by; None if the model has no attention."""
+        return self._attended.alignment
 
     @property
     def source_words(self) -> tuple[str, ...]:
@@ -118,8 +145,7 @@ class Translation:
         """Attention between words (W_t, W_s): summed over a source word's pieces, averaged over a target word's."""
         if self.alignment is None:
             raise NoAttention(
-                "this translation has no attention: use a model that has it (see `regard architectures`), "
-                "and translate with attention=True."
+                "this translation has no attention: use a model that has it (see `regard architectures`)."
             )
         return word_attention(
             self.alignment,
@@ -191,11 +217,11 @@ class Translation:
         return None if self.look_again is None or not self.tokens else self.look()._repr_html_()
 
     def __getstate__(self) -> dict[str, Any]:
-        """The state for pickling and copying, without the callback to the model."""
+        """The state for pickling and copying, without the callbacks to the model."""
         found = {"source_tokens": tuple(self.source_tokens), "tokens": tuple(self.tokens)}
-        return {**self.__dict__, **found, "look_again": None}
+        return {**self.__dict__, **found, "attend_again": None, "look_again": None}
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self, *, alignment: bool = True) -> dict[str, Any]:
         """Plain values for JSON, as described at the top of this file."""
         return {
             "source": self.source,
@@ -204,7 +230,7 @@ class Translation:
             "log_probability": self.log_probability,
             "finished": self.finished,
             "tokens": [token.text for token in self.tokens],
-            "alignment": None if self.alignment is None else format_links(self.links()),
+            "alignment": format_links(self.links()) if alignment and self.alignment is not None else None,
             "n_best": [
                 {
                     "text": each.text,

@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from regard.evaluation.report import Progress, Report
     from regard.evaluation.test_set import TestText
     from regard.inference.scoring import PairScore
+    from regard.inference.vectors import Move
     from regard.look.record import Look
     from regard.look.trace import Part
     from regard.models.contract import MakeModel, Model
@@ -128,7 +129,7 @@ class Translator:
         search: SearchChanges = ...,
         beam: int | None = ...,
         n_best: int | None = ...,
-        attention: bool | None = ...,
+        attention: bool = ...,
         candidates: int = ...,
         prefix: str | None = ...,
         intervention: Intervention | None = ...,
@@ -142,7 +143,7 @@ class Translator:
         search: SearchChanges = ...,
         beam: int | None = ...,
         n_best: int | None = ...,
-        attention: bool | None = ...,
+        attention: bool = ...,
         candidates: int = ...,
         prefix: Sequence[str] | None = ...,
         intervention: Intervention | None = ...,
@@ -155,16 +156,16 @@ class Translator:
         search: SearchChanges = None,
         beam: int | None = None,
         n_best: int | None = None,
-        attention: bool | None = None,
+        attention: bool = False,
         candidates: int = 0,
         prefix: str | Sequence[str] | None = None,
         intervention: Intervention | None = None,
     ) -> Translation | list[Translation]:
-        """Translate one line or several; by default attention is recorded only for a single line.
+        """Translate one line or several, with the fastest engine that supports what is asked for.
 
         `search` overrides the search settings of the recipe, such as {"sample": True, "temperature": 0.7}; `beam` and
         `n_best` are shortcuts. `prefix` is a target prefix of whole words. `candidates` is the number of most probable
-        pieces recorded at each step. A blank line gives an empty translation.
+        pieces recorded at each step. A blank line gives an empty translation. `attention` records it in the search.
         """
         alone = isinstance(text, str)
         if isinstance(prefix, str) != alone and prefix is not None:
@@ -172,7 +173,7 @@ class Translator:
         translations = self.translate_lines(
             [text] if isinstance(text, str) else text,
             search=self.search_settings(search, beam=beam, n_best=n_best),
-            attention=alone if attention is None else attention,
+            attention=attention,
             candidates=candidates,
             prefixes=[prefix] if isinstance(prefix, str) else prefix,
             intervention=intervention,
@@ -247,8 +248,7 @@ class Translator:
         """Log-probability, tokens and perplexity of a given translation, or of each of several."""
         from regard.inference.scoring import matched_pairs
 
-        pairs = matched_pairs(source, target)
-        scores = list(self.score_pairs(pairs))
+        scores = list(self.score_pairs(matched_pairs(source, target)))
         return scores[0] if isinstance(source, str) else scores
 
     def score_pairs(self, pairs: Iterable[Pair], *, batch_tokens: int | None = None) -> Iterator[PairScore]:
@@ -322,7 +322,7 @@ class Translator:
         """
         from regard.inference.looking import Looker
 
-        return Looker(self._model, self._engines, self._results).look(
+        return Looker(self._model, self._engines, self._results, self.metrics).look(
             text,
             self.search_settings(search, beam=beam),
             reference=reference,
@@ -333,7 +333,11 @@ class Translator:
             parts=parts,
         )
 
-    # --- settings -------------------------------------------------------------------------------------------------
+    def vector_moves(self, text: str, others: Sequence[str]) -> list[Move]:
+        """How far the fixed vector of a model without attention moves from `text` to each of the others."""
+        from regard.inference.vectors import vector_moves
+
+        return vector_moves(self._model, text, others, self.recipe.search)
 
     def search_settings(
         self, search: SearchChanges = None, *, beam: int | None = None, n_best: int | None = None
@@ -346,10 +350,7 @@ class Translator:
         self._engines.prepare(self.recipe.search)
 
     def use_workers(self, count: int) -> None:
-        """Translate many lines in `count` workers of one thread each, with the same results.
-
-        Compiled engines have as many replicas; the torch engine has processes, on Linux, from four batches on.
-        """
+        """Translate many lines in `count` workers of one thread each: replicas of a compiled engine, or processes."""
         if count < 1:
             raise ConfigError(f"workers = {count}: at least one is needed.")
         self._assemble(replace(self._model, threads=count, workers=count))
@@ -359,8 +360,6 @@ class Translator:
         settings = overridden_settings(self.recipe, overrides)
         self._engines.prepare(settings)
         self.recipe = self.recipe.model_copy(update={"search": settings})
-
-    # --- parts ----------------------------------------------------------------------------------------------------
 
     @property
     def model(self) -> Model:

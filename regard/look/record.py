@@ -27,6 +27,15 @@ Row = list[float]
 Matrix = list[Row]
 
 
+def rounded(numbers: Any) -> Any:
+    """A number, or nested lists of them, with 6 significant digits; one that is not finite is None."""
+    if not isinstance(numbers, list):
+        return rounded([numbers])[0]
+    if numbers and isinstance(numbers[0], list):
+        return [rounded(each) for each in numbers]
+    return [float(f"{number:.6g}") if -math.inf < number < math.inf else None for number in numbers]
+
+
 class _Part(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
@@ -97,6 +106,22 @@ class Candidate(_Part):
     probability: float
 
 
+class HeadKeys(_Part):
+    """The keys of one head as they meet the query in its score, where the scores of the positions differ most.
+
+    score_j = rest_j + Σᵢ factorᵢ · queryᵢ · keyⱼᵢ, or rest_j + Σᵢ factorᵢ · tanh(queryᵢ + keyⱼᵢ) if `additive`.
+    """
+
+    kind: Kind
+    layer: int
+    head: int
+    additive: bool
+    size: int  # of all dimensions
+    dimensions: list[int]  # i, in their order; the others are summed in `rest` of each step
+    factor: Row  # by dimension: v of the additive score, 1 / √d, or β
+    keys: Matrix  # (S, dimensions)
+
+
 class AttentionStep(_Part):
     """The arithmetic of one attention head at one step; vectors are truncated to `shown_dimensions` numbers."""
 
@@ -111,6 +136,8 @@ class AttentionStep(_Part):
     centre: float | None = None  # p_t of local attention, counted from 1
     window: tuple[int, int] | None = None  # the first and last position inside it, counted from 0
     gaussian: Row | None = None  # (S) what local-p multiplies the weights by
+    asked: Row | None = None  # the query in the score, at the dimensions of its HeadKeys; None: a score of one's own
+    rest: list[float | None] | None = None  # (S) the sum of the score's other terms, None where nothing is attended to
 
 
 class LookStep(_Part):
@@ -168,6 +195,14 @@ class Moment(_Part):
     alignment: Matrix
 
 
+class Gold(_Part):
+    """The translation of an embedded corpus and its links (source word, target word) between white-space words."""
+
+    target: str
+    sure: list[tuple[int, int]]
+    possible: list[tuple[int, int]]  # the sure ones included
+
+
 class Look(_Part):
     """The look record of one sentence."""
 
@@ -183,6 +218,7 @@ class Look(_Part):
     alignment: Matrix | None  # (T, S)
     attention: dict[Kind, list[list[Matrix]]]  # [L][H][T][S]
     steps: list[LookStep]
+    keys: list[HeadKeys] = []  # of kind "cross", every layer and head
     shown_dimensions: int
     dimensions: Dimensions
     fixed_vector: Row | None = None  # the summary of a model without attention, up to 64 numbers of it
@@ -190,6 +226,7 @@ class Look(_Part):
     image: LookedImage | None = None  # where the source is an image; `source` then has no pieces
     beam: Beam | None = None
     over_time: list[Moment] | None = None
+    gold: Gold | None = None  # where the training text is an embedded corpus that has the source sentence
 
     @computed_field  # type: ignore[prop-decorator]
     @property
@@ -239,6 +276,11 @@ class Look(_Part):
                 named[f"{kind}/{layer}"] = heads.mean(0)
                 named |= {f"{kind}/{layer}/{head}": each for head, each in enumerate(heads)}
         return maps
+
+    def keys_of(self, trace: AttentionStep) -> HeadKeys | None:
+        """The keys of the head of a trace."""
+        place = trace.kind, trace.layer, trace.head
+        return next((keys for keys in self.keys if (keys.kind, keys.layer, keys.head) == place), None)
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values for JSON."""

@@ -9,7 +9,7 @@ import math
 from bisect import bisect_right
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, Protocol
+from typing import Literal, Protocol
 
 import torch
 from torch import Tensor, nn
@@ -37,7 +37,9 @@ from regard.look.record import (
     Side,
     Unfamiliar,
     Unit,
+    rounded,
 )
+from regard.look.terms import ShownTerms, shown_terms
 from regard.models import MODELS
 from regard.models.contract import Model, Step, join_steps
 from regard.nn.attention.intervention import Intervention, Kind
@@ -171,21 +173,25 @@ def record(
 ) -> Look:
     """The record of forced decoding, with these parts."""
     shown = _shown_dimensions(walk)
+    traces = [[trace for trace in step.trace if trace.kind == "cross"] for step in walk.steps]
+    terms = shown_terms(traces, shown) if "steps" in parts else {}
     steps = [
         LookStep(
             piece=tokenizer.piece(token.id),
             id=token.id,
             probability=rounded(float(scores[token.id].exp())),
             candidates=_candidates(scores, candidates, tokenizer),
-            attention=[_attended(trace, shown) for trace in step.trace if trace.kind == "cross" and "steps" in parts],
+            attention=[
+                _attended(trace, shown, terms.get((trace.layer, trace.head))) for trace in own if "steps" in parts
+            ],
         )
-        for token, step, scores in zip(decoded.tokens, walk.steps, walk.log_probabilities, strict=True)
+        for token, own, scores in zip(decoded.tokens, traces, walk.log_probabilities, strict=True)
     ]
-    traces = [trace for step in walk.steps for trace in step.trace if trace.kind == "cross"]
+    first = traces[0][0] if traces and traces[0] else None
     has_attention = "cross" in walk.attention
     summary = torch.cat([tensor[0].flatten() for tensor in walk.memory.summary] or [torch.zeros(0)])
     return Look(
-        model=_about(name, model, walk.attention, traces),
+        model=_about(name, model, walk.attention, [trace for own in traces for trace in own]),
         source=source,
         target=target_side(decoded.text, decoded.tokens, tokenizer, [step.probability for step in steps]),
         score=rounded(decoded.score),
@@ -195,10 +201,11 @@ def record(
         alignment=rounded(model.alignment(walk.attention)[0].tolist()) if has_attention else None,
         attention={kind: rounded(weights[0].tolist()) for kind, weights in walk.attention.items() if kind in parts},
         steps=steps,
+        keys=[each.keys for each in terms.values()],
         shown_dimensions=shown,
         dimensions=Dimensions(
-            query=traces[0].query.size(-1) if traces else 0,
-            value=traces[0].context.size(-1) if traces else 0,
+            query=0 if first is None else first.query.size(-1),
+            value=0 if first is None else first.context.size(-1),
             summary=summary.numel(),
         ),
         fixed_vector=None if has_attention else rounded(summary[:MOST_SUMMARY].tolist()) or None,
@@ -259,15 +266,6 @@ def _unit_of(token: Token, spans: Sequence[tuple[int, Span]]) -> int | None:
     return number
 
 
-def rounded(numbers: Any) -> Any:
-    """A number, or nested lists of them, with 6 significant digits; one that is not finite is None."""
-    if not isinstance(numbers, list):
-        return rounded([numbers])[0]
-    if numbers and isinstance(numbers[0], list):
-        return [rounded(each) for each in numbers]
-    return [float(f"{number:.6g}") if -torch.inf < number < torch.inf else None for number in numbers]
-
-
 def _shown_dimensions(walk: Walk) -> int:
     """The number of dimensions shown of each vector; fewer with many heads, to keep the record small."""
     weights = walk.attention.get("cross")
@@ -284,7 +282,7 @@ def _candidates(log_probabilities: Tensor, count: int, tokenizer: Tokenizer) -> 
     ]
 
 
-def _attended(trace: Trace, shown: int) -> AttentionStep:
+def _attended(trace: Trace, shown: int, terms: ShownTerms | None) -> AttentionStep:
     window = None
     if trace.window is not None and bool(trace.window[0].any()):
         inside = trace.window[0].nonzero().flatten().tolist()
@@ -301,6 +299,8 @@ def _attended(trace: Trace, shown: int) -> AttentionStep:
         centre=None if trace.centre is None else rounded(float(trace.centre[0])),
         window=window,
         gaussian=None if trace.gaussian is None else rounded(trace.gaussian[0].tolist()),
+        asked=None if terms is None else terms.asked(trace),
+        rest=None if terms is None else terms.rest(trace),
     )
 
 

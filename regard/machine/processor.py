@@ -41,10 +41,14 @@ LIMITS: dict[str, tuple[dict[str, str], ...]] = {
         {"ONEDNN_MAX_CPU_ISA": "AVX2", "MKL_ENABLE_INSTRUCTIONS": "AVX2", "CT2_FORCE_CPU_ISA": "AVX2"},
         {"ONEDNN_MAX_CPU_ISA": "SSE41", "MKL_ENABLE_INSTRUCTIONS": "SSE4_2", "CT2_FORCE_CPU_ISA": "GENERIC"},
     ),
+    "onnxruntime": (),  # it reads no such variable
 }
 """The instruction set limits to try after a trial died, mildest first, by path."""
 
-_PACKAGES = ("torch", "ctranslate2")
+OWN_TRIALS = {"onnxruntime": ["regard.decoding.engines.onnxruntime.trial"]}
+"""Programs that try a path with code of the engine's own; `trials.py` tries the others."""
+
+_PACKAGES = ("torch", "ctranslate2", "onnxruntime")
 _DEADLY = {"SIGILL", "SIGSEGV", "SIGBUS", "SIGFPE"}
 _WINDOWS_ILLEGAL = 0xC000001D
 _UNKNOWN = 1  # exit status of an inconclusive trial: a missing package, too little memory
@@ -78,7 +82,7 @@ def use(path: str, wanted: str, instead: str) -> Mapping[str, str]:
     if not found.works:
         raise ConfigError(
             f"{wanted}: this processor advertises instructions that it does not execute, "
-            f"and smaller instruction sets fail too: {instead}."
+            f"and no smaller instruction set helps: {instead}."
         )
     missing = {name: value for name, value in found.limits.items() if os.environ.get(name) != value}
     if missing:
@@ -141,7 +145,7 @@ def run_child(path: str, limits: Mapping[str, str]) -> int:
     package = str(Path(__file__).resolve().parent.parent.parent)
     paths = os.pathsep.join([package, *(entry for entry in sys.path if entry)])
     environment = {**os.environ, **limits, "PYTHONPATH": paths, "OMP_NUM_THREADS": "1"}
-    command = [sys.executable, "-P", "-m", "regard.machine.trials", path]
+    command = [sys.executable, "-P", "-m", *OWN_TRIALS.get(path, ["regard.machine.trials", path])]
     quiet = subprocess.DEVNULL
     try:
         ended = subprocess.run(

@@ -24,10 +24,8 @@ def describe_machine(seconds: float = 0.3) -> dict[str, Any]:
     The rate is that of a float32 product of 1024 × 1024 matrices, measured for `seconds` each with one thread and with
     all of torch's threads.
     """
-    tried = {
-        path: str(processor.verdict(path)) if path != "ctranslate2" or processor.version(path) else "not installed"
-        for path in processor.LIMITS
-    }
+    missing = [path for path in ("ctranslate2", "onnxruntime") if not processor.version(path)]
+    tried = {path: "not installed" if path in missing else str(processor.verdict(path)) for path in processor.LIMITS}
     import torch
 
     threads = torch.get_num_threads()

@@ -105,12 +105,17 @@ TRIALS: dict[str, Callable[[], None]] = {
 
 def run_trial(path: str) -> None:
     """Run the trial of a path in its own process: one thread, no core file."""
+    leave_no_core()
+    warnings.simplefilter("ignore")
+    TRIALS[path]()
+
+
+def leave_no_core() -> None:
+    """Write no core file if this process dies."""
     if os.name == "posix":
         import resource
 
         resource.setrlimit(resource.RLIMIT_CORE, (0, resource.getrlimit(resource.RLIMIT_CORE)[1]))
-    warnings.simplefilter("ignore")
-    TRIALS[path]()
 
 
 if __name__ == "__main__":

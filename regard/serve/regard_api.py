@@ -13,6 +13,8 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from regard.config.models import MODEL_SETTINGS
 from regard.errors import RegardError
+from regard.inference.box import tested_figure
+from regard.inference.looking import trained_on
 from regard.inference.streaming import StreamedPiece
 from regard.nn.attention.intervention import Edit, Intervention
 from regard.serve.errors import ApiError
@@ -92,8 +94,16 @@ class StreamRequest(Asked):
 class Example(BaseModel):
     """A sentence to begin with."""
 
-    kind: Literal["reordering", "agreement", "negation", "question", "long", "unseen", "sample"]
+    kind: Literal["reordering", "agreement", "negation", "question", "long", "unseen", "gold", "sample"]
     text: str
+
+
+class Figure(BaseModel):
+    """The score of a model: on the test set for an installed one, as `regard models` lists it, else in validation."""
+
+    metric: str = Field(description="BLEU, or a share: % accuracy, % true captions")
+    value: float = Field(description="unrounded")
+    data: str = Field(description="the text or images it was measured on")
 
 
 class ModelInfo(BaseModel):
@@ -108,8 +118,7 @@ class ModelInfo(BaseModel):
     source_language: str
     target_language: str
     parameters: int
-    bleu: float | None = None
-    accuracy: float | None = None
+    figure: Figure | None = None
     attention: dict[str, dict[str, int]]
     examples: list[Example] = Field([], description="sentences to begin with")
     sample: Literal["scenes", "two-ears"] | None = Field(None, description="kind of sample image (/api/sample-image)")
@@ -232,9 +241,12 @@ def describe(model: ServedModel) -> ModelInfo:
         source_language=model.languages.source,
         target_language=model.languages.target,
         parameters=sum(parameter.numel() for parameter in translator.model.parameters()),
-        bleu=_measured(translator.metrics, "bleu"),
+        figure=figure_of(translator.metrics),
         attention=_attention(model),
-        examples=[Example.model_validate(each) for each in examples_of(model.languages.source, model.samples)],
+        examples=[
+            Example.model_validate(each)
+            for each in examples_of(model.languages.source, model.samples, trained_on(translator.metrics))
+        ],
     )
 
 
@@ -251,17 +263,22 @@ def describe_image_model(model: ServedImageModel) -> ModelInfo:
         source_language=UNKNOWN,
         target_language=UNKNOWN,
         parameters=model.parameters,
-        bleu=_measured(metrics, "bleu"),
-        accuracy=_measured(metrics, "accuracy"),
+        figure=figure_of(metrics),
         attention=model.attention(),
         sample=model.sample,
     )
 
 
-def _measured(metrics: Mapping[str, Any], name: str) -> float | None:
-    """A validation metric, unrounded: rounding twice could show another digit than the terminal."""
-    value = (metrics.get("valid") or {}).get(name)
-    return None if value is None else float(value)
+def figure_of(metrics: Mapping[str, Any]) -> Figure | None:
+    """The test score of an installed model, else the score in validation; None without either."""
+    if (tested := tested_figure(metrics)) is not None:
+        return Figure(metric=tested.metric, value=tested.value, data=tested.data)
+    valid = metrics.get("valid") or {}
+    for name, metric, factor in (("bleu", "BLEU", 1.0), ("accuracy", "% accuracy", 100.0)):
+        if valid.get(name) is not None:
+            # unrounded: rounding twice could show another digit than the terminal
+            return Figure(metric=metric, value=factor * float(valid[name]), data="validation")
+    return None
 
 
 def _attention(model: ServedModel) -> dict[str, dict[str, int]]:

@@ -98,7 +98,7 @@ def test_translations_stand_side_by_side_and_names_stay_text(visit: Open, transl
         assert shown == (translator.translate(SENTENCE).text or "∅")
     assert page.locator(".card h3", has_text=MARKUP).count() == 1
     assert page.locator(".card b, .model b").count() == 0
-    page.locator(".card", has_text=MARKUP).get_by_role("button").click()
+    page.locator(".card", has_text=MARKUP).locator(".whole").click()
     assert page.locator(".the-vector .cell-base").count() == len(translators[MARKUP].look(SENTENCE).fixed_vector)
     assert page.locator("svg.matrix").is_hidden()
 
@@ -204,6 +204,7 @@ def test_local_attention_shows_its_window_centre_and_gaussian(visit: Open, trans
     width = float(page.locator(".cell .cell-base").first.get_attribute("width"))
     assert abs(peak - centre) < width / 2 or not first <= trace.centre - 1 <= last
     page.get_by_role("button", name="Step by step").click()
+    page.locator("button[data-stage='1']").click()
     assert page.locator(".attention-table th", has_text="Gaussian").is_visible()
 
 
@@ -219,12 +220,27 @@ def test_the_player_walks_through_the_numbers(visit: Open, translators: dict[str
 
     assert "Attention scores" in page.locator(".stages [aria-current=step]").inner_text()  # it opens on the first
     assert numbers("scores") == pytest.approx(trace.scores, abs=0.0051)
+    (keys,) = look.keys
+    page.locator(".attention-table .asks").nth(1).hover()  # its score is written out
+    assert "tanh(W q + U k)" in page.locator(".score-sum caption").inner_text()
+    sums = [row.locator("td.number").all_inner_texts() for row in page.locator(".score-sum tbody tr").all()]
+    asked, key, factor, terms = [[float(text.replace("−", "-")) for text in row] for row in sums]
+    assert asked == pytest.approx(trace.asked, abs=0.0051)
+    assert key == pytest.approx(keys.keys[1], abs=0.0051)
+    assert factor == pytest.approx(keys.factor, abs=0.0051)
+    assert terms[-1] == pytest.approx(trace.scores[1], abs=0.0051)
+    assert sum(terms[:-1]) == pytest.approx(terms[-1], abs=0.006 * len(terms))
+    strip = page.locator(".attention-table .key-row .vector").nth(1).get_attribute("aria-label").split(", ")
+    assert [float(text.replace("−", "-")) for text in strip] == pytest.approx(keys.keys[1], abs=0.0051)
+    next_step = page.get_by_role("button", name="Next step")
+    next_step.click()
+    assert page.locator(".score-sum").is_hidden()
     assert numbers("weights") == pytest.approx(trace.weights, abs=0.00051)
     context = page.locator(".context-cells").get_attribute("aria-label").split(", ")
     assert [float(text.replace("−", "-")) for text in context] == pytest.approx(trace.context, abs=0.0051)
     assert page.locator(".weighted .sum.later").count() == 1
-    next_step = page.get_by_role("button", name="Next step")
-    for stage in ("Softmax", "Weighted values", "Context", "Next word"):
+    assert "Softmax" in page.locator(".stages [aria-current=step]").inner_text()
+    for stage in ("Weighted values", "Context", "Next word"):
         next_step.click()
         assert stage in page.locator(".stages [aria-current=step]").inner_text()
     assert page.locator(".step-body .later").count() == 0

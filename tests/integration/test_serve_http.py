@@ -16,6 +16,7 @@ from serve_help import GERMAN, Running, running, served, tiny
 
 from regard.serve.guard import SECURITY_HEADERS
 from regard.serve.models import ServedModel
+from regard.serve.regard_api import Figure, figure_of
 from regard.serve.settings import ServeSettings
 from regard.serve.stream import stream_text
 
@@ -86,6 +87,14 @@ def test_models_are_listed(server: Running) -> None:
     assert [model["name"] for model in found["models"]] == ["tiny", "back", "<script>alert(1)</script>"]
     assert found["models"][0]["attention"] == {"cross": {"layers": 1, "heads": 1}}
     assert found["limits"]["max_characters"] == 200
+
+
+def test_an_installed_model_has_one_figure_on_the_page_and_in_the_terminal() -> None:
+    tested = {"metric": "BLEU", "value": 41.6, "data": "a test set"}
+    box = {"licence": "x", "attribution": "y", "test": tested, "floor": tested, "weights": "0"}
+    assert figure_of({"valid": {"bleu": 38.9}, "box": box}) == Figure(**tested)
+    assert figure_of({"valid": {"bleu": 38.9}}) == Figure(metric="BLEU", value=38.9, data="validation")
+    assert figure_of({"valid": {"loss": 1.0}}) is None
 
 
 def test_a_look_inside(server: Running, models: list[ServedModel]) -> None:

@@ -285,6 +285,7 @@ def test_folders_are_read_by_what_they_hold(tmp_path: Path) -> None:
     assert found.seeing("named").sample == "two-ears"
     with running_models(found) as server:
         told = server.ask("/api/models")[1]["models"][1]
-        assert (told["accuracy"], told["bleu"], told["kind"]) == (0.75, None, "resnet")
+        assert told["figure"] == {"metric": "% accuracy", "value": 75.0, "data": "validation"}
+        assert told["kind"] == "resnet"
     with pytest.raises(ConfigError, match="two models are named 'same'"):
         load_models([f"same={tmp_path / 'ears'}", f"same={tmp_path / 'scenes'}"])

@@ -12,7 +12,7 @@ import pytest
 from serve_help import GERMAN, Running, running, served, tiny
 
 from regard.data.text.tokenizer import Token
-from regard.inference.translation import Translation
+from regard.inference.translation import Attended, Translation
 from regard.serve.models import ServedModel
 
 
@@ -39,7 +39,10 @@ def test_inline_elements_are_placed_by_attention(
             tokens = [Token(5, word, place, 0, 0) for place, word in enumerate(words)] + [Token(3, "</s>", None, 0, 0)]
             mirror = np.fliplr(np.eye(len(words) + 1))[[*range(1, len(words) + 1), 0]]  # backwards, </s> at the end
             text = " ".join(reversed(words)).upper()
-            yield number, Translation(line, text, tokens, tokens, alignment=mirror if attention else None)
+            yield (
+                number,
+                Translation(line, text, tokens, tokens, recorded=Attended(alignment=mirror if attention else None)),
+            )
 
     monkeypatch.setattr(translator, "translate_unordered", spoken)
 

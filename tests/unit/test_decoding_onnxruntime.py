@@ -22,6 +22,7 @@ from regard.decoding.search import search
 from regard.decoding.shortlist import Shortlist
 from regard.errors import ConfigError, ContractError
 from regard.inference.translator import Translator
+from regard.machine import processor
 from regard.models import build_model
 
 pytest.importorskip("onnxruntime")
@@ -160,6 +161,21 @@ def test_auto_takes_a_compiled_engine_for_folders_only(folder: Path) -> None:
     assert translator.translate(LINES[0], attention=True).attention is not None
     assert translator.model is not None  # whoever has it may change it
     assert names(SearchSettings()) == "torch"
+
+
+def test_a_processor_that_fails_the_trial_leaves_the_engine_out(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    refused = processor.Verdict(False)
+    monkeypatch.setattr(processor, "verdict", lambda path: refused)
+    monkeypatch.setattr(processor, "_in_use", {})
+    translator = Translator.load(folder)
+    assert translator._engines.name(SearchSettings()) == "torch"
+    assert texts(translator)
+    with pytest.raises(ConfigError, match=r'^search\.engine = "onnxruntime": this processor .*: use search\.engine'):
+        texts(translator, engine="onnxruntime")
+
+
+def test_the_trial_runs_in_a_process_of_its_own() -> None:
+    assert processor.run_child("onnxruntime", {}) == 0
 
 
 def test_attention_makes_no_copy(folder: Path, tmp_path: Path) -> None:

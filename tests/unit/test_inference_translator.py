@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import pickle
 import threading
 
 import numpy as np
@@ -17,7 +18,7 @@ from regard.data.text.parallel import Pair
 from regard.data.text.tokenizer import Token, Tokenizer
 from regard.decoding.penalties import COVERAGE_FLOOR
 from regard.errors import ConfigError, NoAttention
-from regard.inference.translation import Translation, one_line
+from regard.inference.translation import Attended, Translation, one_line
 from regard.inference.translator import Translator
 from regard.models import build_model
 from regard.nn.attention.intervention import Intervention
@@ -70,7 +71,7 @@ def test_translates_a_line_with_tokens_words_and_attention(kind: str) -> None:
     shape = (len(translation.tokens), len(translation.source_tokens))
     if kind == "seq2seq":
         assert translation.attention is None
-        with pytest.raises(NoAttention, match="attention=True"):
+        with pytest.raises(NoAttention, match="has no attention: use a model that has it"):
             translation.links()
     else:
         assert translation.attention is not None
@@ -115,7 +116,7 @@ def test_a_given_translation_has_the_score_of_the_search_also_with_a_coverage_pe
             for attention in (False, True):
                 forced = translator.force(line, each.text, attention=attention, search=search)
                 assert forced.score == pytest.approx(each.score, abs=1e-3)
-                assert (forced.attention is not None) == attention
+                assert (forced.recorded is not None) == attention
             if each.text.strip():
                 look = translator.look(line, reference=each.text, search=search)
                 assert look.score == pytest.approx(each.score, abs=1e-3)
@@ -296,9 +297,35 @@ def test_an_ensemble_of_twins_is_the_model_itself_and_of_others_the_mean() -> No
         Translator.ensemble([one, stranger])
 
 
+@pytest.mark.parametrize("kind", KINDS)
+def test_attention_that_was_not_recorded_is_computed_when_it_is_asked_for(kind: str) -> None:
+    translator = translator_of(kind)
+    lines = ["the small house", "a red car and the house"]
+    recorded = translator.translate(lines, n_best=2, attention=True)
+    for own, later in zip(recorded, translator.translate(lines, n_best=2), strict=True):
+        assert later.recorded is None
+        for each, other in zip(own.n_best, later.n_best, strict=True):
+            assert each.text == other.text
+            if kind == "seq2seq":
+                assert other.attention is other.alignment is None
+                continue
+            assert each.attention is not None
+            assert other.attention is not None
+            assert each.attention.keys() == other.attention.keys()
+            for name, weights in each.attention.items():
+                np.testing.assert_allclose(other.attention[name], weights, atol=2e-5)
+            assert each.to_dict()["alignment"] == other.to_dict()["alignment"]
+            assert other.to_dict(alignment=False)["alignment"] is None
+            assert pickle.loads(pickle.dumps(other)).links() == each.links()
+    unseen = pickle.loads(pickle.dumps(translator.translate(lines[0])))
+    assert unseen.attention is None
+
+
 def test_a_translation_as_json() -> None:
     tokens = tuple(Token(5 + n, text, n, 0, 0) for n, text in enumerate(["das", "Haus"]))
-    translation = Translation("the house", "das Haus", tokens, tokens, -1.0, -2.0, alignment=np.eye(2))
+    translation = Translation(
+        "the house", "das Haus", tokens, tokens, -1.0, -2.0, recorded=Attended(alignment=np.eye(2))
+    )
     values = json.loads(json.dumps(translation.to_dict()))
     assert values == {
         "source": "the house",

@@ -9,10 +9,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 from look_help import translator_of
 
 from regard.config.settings import SearchSettings
-from regard.config.vocabulary import EOS, PAD
+from regard.config.vocabulary import BOS, EOS, PAD
 from regard.errors import ConfigError, DataError
 from regard.inference.translation import Translation
 from regard.inference.translator import Translator
@@ -86,6 +87,57 @@ def test_the_arithmetic_of_each_step_is_that_of_attention(model: dict[str, Any])
         if trace.window is not None:
             inside = [position for position, score in enumerate(trace.scores) if score is not None]
             assert trace.window == (inside[0], inside[-1])
+
+
+SCORES: list[dict[str, Any]] = [
+    *({"kind": "luong", "score": name} for name in ("dot", "scaled_dot", "general", "additive", "concat", "cosine")),
+    {"kind": "luong", "score": "location", "max_source_positions": 4},
+    {"kind": "luong", "score": "cosine", "sharpness": 2.5},
+    {"kind": "luong", "score": "general", "window": "local-p", "window_size": 1},
+    {"kind": "bahdanau", "attention_size": 20},
+    {"kind": "bahdanau", "score": "general"},
+    *KINDS[-2:],
+    {**KINDS[-1], "heads": 1},  # of 12 dimensions, more than are shown
+]
+
+
+@pytest.mark.filterwarnings("ignore:a source is longer")
+@pytest.mark.parametrize("model", SCORES, ids=lambda model: "-".join(map(str, model.values())))
+def test_the_shown_terms_of_a_score_sum_to_it(model: dict[str, Any]) -> None:
+    """A loop over the record alone, by the formula in the docstring of `HeadKeys`."""
+    look = translator_of(model).look(SENTENCE, reference=REFERENCE)
+    for step in look.steps:
+        for trace in step.attention:
+            keys = look.keys_of(trace)
+            assert keys is not None
+            assert len(keys.dimensions) == len(trace.asked) == min(look.shown_dimensions, keys.size)
+            for j, (score, rest) in enumerate(zip(trace.scores, trace.rest, strict=True)):
+                if score is None:
+                    assert rest is None
+                    continue
+                terms = [
+                    factor * (math.tanh(query + key) if keys.additive else query * key)
+                    for factor, query, key in zip(keys.factor, trace.asked, keys.keys[j], strict=True)
+                ]
+                size = sum(map(abs, terms)) + abs(rest)  # the numbers have 6 digits
+                assert rest + sum(terms) == pytest.approx(score, abs=1e-5 * size)
+
+
+def test_the_shown_terms_are_those_that_differ_most(bahdanau: Translator) -> None:
+    look = bahdanau.look(SENTENCE, reference=REFERENCE)
+    (keys,) = look.keys
+    score = bahdanau.model.attend.score
+    assert keys.additive
+    assert keys.factor == pytest.approx(score.v[keys.dimensions].tolist(), rel=1e-5)
+    spread = np.zeros(keys.size)
+    encoded = bahdanau.model.encode(torch.tensor([[piece.id for piece in look.source.pieces]]))
+    projected = encoded.keys[0].detach().numpy()  # U h
+    state = bahdanau.model.start(encoded)
+    for token in [BOS, *(step.id for step in look.steps[:-1])]:
+        asked = score.query(state.tensors[0])[0].detach().numpy()
+        spread += (score.v.detach().numpy() * np.tanh(asked + projected)).std(0)
+        state = bahdanau.model.step(torch.tensor([token]), state, encoded).state
+    assert keys.dimensions == sorted(np.argsort(-spread)[: look.shown_dimensions].tolist())
 
 
 def test_every_layer_and_head_of_a_transformer_is_traced() -> None:

@@ -25,6 +25,9 @@ from regard.look.views.scene import CONTEXT, STATES, VALUES, gaussian_curve
 SENTENCE, REFERENCE = "the cat saw a tree", "작은 here"
 
 
+PASSING = {"asked", "key", "term", "formula", "sum"}  # seen with the scores alone
+
+
 def look_with(**model: Any) -> Look:
     return translator_of(model).look(SENTENCE, reference=REFERENCE)
 
@@ -52,6 +55,13 @@ def value_at(look: Look, frame: Frame, what: str) -> float:
         return trace.centre
     if name == "state":
         return trace.weighted_values[first][rest[0]] / trace.weights[first] if trace.weights[first] else 0.0
+    if name in ("key", "term", "asked"):
+        (keys,) = look.keys
+        assert trace.asked is not None
+        if name == "asked":
+            return trace.asked[first]
+        query, key, factor = trace.asked[rest[0]], keys.keys[first][rest[0]], keys.factor[rest[0]]
+        return key if name == "key" else factor * (math.tanh(query + key) if keys.additive else query * key)
     if name == "weighted":
         return trace.weighted_values[first][rest[0]]
     if name == "score":
@@ -88,7 +98,18 @@ def test_every_number_that_is_drawn_is_that_of_the_record(model: dict[str, Any])
     if look.fixed_vector is not None:
         assert seen == {"vector", "probability", "chosen_probability"}
     else:
-        assert seen >= {"state", "query", "score", "weight", "weighted", "context", "probability"}
+        assert seen >= {
+            "state",
+            "query",
+            "asked",
+            "key",
+            "term",
+            "score",
+            "weight",
+            "weighted",
+            "context",
+            "probability",
+        }
     assert not {mark.text for frame in frames for mark in frame.marks} & {"nan", "-0.00", "inf"}
 
 
@@ -103,10 +124,28 @@ def test_the_stages_come_in_order_and_what_appeared_stays(bahdanau: Look) -> Non
     for before, after in itertools.pairwise(frames):
         if before.step == after.step:
             kept = {mark for mark in before.marks if mark.what and mark.what != "so_far"}
+            if before.stage == "scores":
+                passing = {mark for mark in kept if mark.what.split("[")[0] in PASSING}
+                assert {mark.what.split("[")[0] for mark in passing} == PASSING
+                kept -= passing
             assert kept <= set(after.marks)
     said = [mark.text for frame in frames for mark in frame.marks if mark.what == "so_far"]
     assert said[0] == "…"
     assert said[5] == bahdanau.target.pieces[0].surface
+
+
+@pytest.mark.parametrize("model", [*MODELS.values()][:3], ids=[*MODELS][:3])
+def test_a_score_is_written_out_and_its_terms_sum_to_it(model: dict[str, Any]) -> None:
+    look = look_with(**model)
+    frames = [frame for frame in frames_of(look) if frame.stage == "scores" and frame.milliseconds > 100]
+    assert len(frames) == len(look.steps)
+    for frame in frames:
+        (written,) = [mark for mark in frame.marks if mark.what.startswith("sum[")]
+        terms, score = re.sub(r"\(.*?\)", "", written.text.replace("−", "-")).removeprefix("= ").split(" = ")
+        trace = look.steps[frame.step].attention[0]
+        assert float(score) == pytest.approx(trace.scores[int(written.what[4:-1])], abs=0.0051)
+        numbers = [float(number) for number in re.findall(r"-? ?[\d.]+", terms.replace("- ", "-"))]
+        assert sum(numbers) == pytest.approx(float(score), abs=0.006 * (len(numbers) + 1))
 
 
 def test_a_local_window_shows_its_bounds_its_centre_and_its_gaussian() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from regard.data.text.tokenizer import Token
-from regard.inference.translation import Translation
+from regard.inference.translation import Attended, Translation
 from regard.serve.service import _links
 
 
@@ -13,7 +13,7 @@ def translation(weights: list[list[float]] | None) -> Translation:
     source = [Token(5, word, place, 0, 0) for place, word in enumerate(["a", "red", "car"])]
     target = [Token(5, word, place, 0, 0) for place, word in enumerate(["voiture", "rouge"])]
     alignment = None if weights is None else np.array(weights)
-    return Translation("a red car", "voiture rouge", source, target, alignment=alignment)
+    return Translation("a red car", "voiture rouge", source, target, recorded=Attended(alignment=alignment))
 
 
 def test_every_target_word_has_a_link_and_source_words_that_are_attended_to() -> None:

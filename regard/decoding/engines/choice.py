@@ -15,6 +15,7 @@ from regard.decoding.engines.onnxruntime.engine import OnnxRuntimeEngine
 from regard.decoding.hypothesis import Hypothesis, StreamedToken
 from regard.decoding.text_model import TextModel
 from regard.errors import ConfigError
+from regard.machine import processor
 from regard.process import leave_parents_threads
 
 NOTHING = Extras()
@@ -133,4 +134,7 @@ class Engines:
             return "the model was not loaded from a folder, or may have changed since"
         if find_spec(name) is None:
             return f"{name} is not installed"
-        return self._engine(name).why_not(settings)
+        why = self._engine(name).why_not(settings)
+        if why is None and not processor.verdict(name).works:
+            return "this processor does not execute all the instructions that it advertises"
+        return why

@@ -53,7 +53,7 @@ async function complete(store, look, part, asked) {
     const found = await askLook(name, look.source.text, change, { parts: [part] });
     const whole = {
       ...look, attention: { ...look.attention, ...found.attention }, measures: { ...look.measures, ...found.measures },
-      steps: part === "steps" ? found.steps : look.steps,
+      ...(part === "steps" ? { steps: found.steps, keys: found.keys } : {}),
     };
     asked.set(whole, asked.get(look) ?? new Set());
     const entry = store.state.entries[name];

@@ -2,6 +2,7 @@
 
 import { h, replace } from "./dom.js";
 import { say } from "./language.js";
+import { decimal } from "./number.js";
 import { readers } from "./store.js";
 
 /**
@@ -46,4 +47,25 @@ function about({ source, task, source_language, target_language }) {
   if (source === "image") return say(task === "caption" ? "captions" : "classifies");
   const known = [source_language, target_language].every((code) => code && code !== "und");
   return known ? `${source_language} → ${target_language}` : "";
+}
+
+/**
+ * Its score, as `regard models` lists it.
+ * @param {import("./store.js").Served | undefined} model
+ */
+export function figureOf(model) {
+  if (!model?.figure) return null;
+  const { metric, value } = model.figure;
+  if (metric === "% accuracy") return say("accuracy", { share: `${decimal(value, 1)} %` });
+  return `${decimal(value, 1)} ${metric}`;
+}
+
+/**
+ * What its score was measured on.
+ * @param {import("./store.js").Served | undefined} model
+ */
+export function measuredOn(model) {
+  if (!model?.figure) return null;
+  const { data } = model.figure;
+  return data === "validation" ? say("measured_valid") : say("measured_test", { data });
 }

@@ -6,7 +6,10 @@
  * @typedef {{piece: string, id: number, probability: number}} Candidate
  * @typedef {{kind: string, layer: number, head: number, query: number[], scores: (number | null)[],
  *   weights: number[], weighted_values: number[][], context: number[], centre: number | null,
- *   window: [number, number] | null, gaussian: number[] | null}} Trace
+ *   window: [number, number] | null, gaussian: number[] | null, asked?: number[] | null,
+ *   rest?: (number | null)[] | null}} Trace
+ * @typedef {{kind: string, layer: number, head: number, additive: boolean, size: number, dimensions: number[],
+ *   factor: number[], keys: number[][]}} HeadKeys
  * @typedef {{piece: string, id: number, probability: number, candidates: Candidate[], attention: Trace[]}} Step
  * @typedef {{id: number, parent: number | null, step: number, piece: string, token: number, log_probability: number,
  *   score: number, state: "kept" | "pruned" | "finished" | "best"}} Node
@@ -15,9 +18,10 @@
  * @typedef {{width: number, height: number, rows: number, columns: number, png: string}} Picture
  * @typedef {{format: string, model: any, source: Side, target: Side, score: number, log_probability: number,
  *   finished: boolean, mean_probability?: number | null, doubtful?: boolean, forced: boolean, prefix: number, alignment: number[][] | null,
- *   attention: Record<string, number[][][][]>, steps: Step[], shown_dimensions: number, dimensions?: any,
+ *   attention: Record<string, number[][][][]>, steps: Step[], keys?: HeadKeys[], shown_dimensions: number, dimensions?: any,
  *   fixed_vector: number[] | null, image?: Picture | null, intervention: {ban: number[], edits: Edit[]} | null,
  *   beam: {nodes: Node[]} | null, over_time: any[] | null,
+ *   gold?: {target: string, sure: [number, number][], possible: [number, number][]} | null,
  *   measures?: Record<string, {words: [number[], number[]], pieces: [number[], number[]]}>}} Look
  * @typedef {{label: string, pieces: number[], special: boolean}} Unit a word or a piece, and the pieces it is made of
  * @typedef {{kind: string, layer: number | null, head: number | null}} View which map is shown; null: not one alone

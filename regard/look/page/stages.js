@@ -4,7 +4,9 @@ import { h, replace } from "./dom.js";
 import { explain } from "./explain.js";
 import { say } from "./language.js";
 import { decimal, percent } from "./number.js";
+import { fly } from "./flight.js";
 import { hasAttention, placesOf, traceAt } from "./record.js";
+import { formulaOf, keysOf, scoreSum, termsAt } from "./score.js";
 import { shown } from "./store.js";
 import { vectorCells } from "./vector.js";
 
@@ -49,9 +51,12 @@ export function mountStages(place, store) {
     const trace = traceAt(look, step, state);
     if (trace === null && !bare) return void (write(said, say("working")), replace(body), (drawn = "")); // on its way
     const wanted = `${step} ${trace?.layer} ${trace?.head}`;
-    if (wanted !== drawn || of !== look) drawStep(body, look, step, trace);
+    const same = wanted === drawn && of === look;
+    if (!same) drawStep(body, look, step, trace);
     [drawn, of] = [wanted, look];
+    const before = Number(body.dataset.stage);
     showStage(body, stage);
+    if (same && trace && stage === before + 1) move(body, stage);
     write(said, tellStage(look, step, trace, stage));
     for (const each of stages.querySelectorAll("button")) {
       each.setAttribute("aria-current", Number(each.dataset.stage) === stage ? "step" : "false");
@@ -84,12 +89,57 @@ function drawStep(place, look, step, trace) {
     const cells = vectorCells(look.fixed_vector ?? [], { size: 12, columns: 16 });
     return replace(place, h("div", { "data-from": 3 }, cells), output);
   }
-  const size = look.dimensions;
-  const query = h("p", { class: "query" }, h("strong", {}, say("query")), vectorCells(trace.query, { written: true }),
-    h("span", { class: "hint" }, of(trace.query.length, size?.query)),
+  const keys = keysOf(look, trace);
+  const names = keys && formulaOf(look, keys);
+  const asked = keys ? /** @type {number[]} */ (trace.asked) : trace.query;
+  const query = h("p", { class: "query" }, h("strong", {}, say("query"), names && ` ${names.query}`),
+    vectorCells(asked, { written: true }),
+    h("span", { class: "hint" }, keys ? differing(keys) : of(trace.query.length, look.dimensions?.query)),
     look.steps[step].attention.length > 1 && h("span", { class: "hint" },
       say("layer_head", { layer: trace.layer + 1, head: trace.head + 1 })));
-  replace(place, query, h("div", { class: "scroll", tabindex: 0, role: "group", "aria-label": say("panel_steps") }, table(look, trace)), output);
+  const places = placesOf(look, trace);
+  const frame = h("div", { class: "scroll", tabindex: 0, role: "group", "aria-label": say("panel_steps") },
+    table(look, trace, places, keys));
+  const sum = keys && h("div", { class: "scroll", "data-until": 0, tabindex: 0, role: "group", "aria-label": say("score_of") });
+  replace(place, query, frame, sum, output);
+  if (sum && keys) choosing(frame, places, trace, (chosen) => replace(sum, scoreSum(look, trace, keys, chosen)));
+}
+
+/**
+ * The source piece whose score is written out: the one pointed at or chosen, at first the one with the largest weight.
+ * @param {HTMLElement} frame
+ * @param {{label: string, position: number}[]} places
+ * @param {Trace} trace
+ * @param {(place: {label: string, position: number}) => void} write
+ */
+function choosing(frame, places, trace, write) {
+  let current = -1;
+  const choose = (/** @type {number} */ position) => {
+    const found = places.find((each) => each.position === position);
+    if (!found || position === current) return;
+    current = position;
+    for (const each of frame.querySelectorAll("[data-position]")) {
+      const own = Number(each.getAttribute("data-position")) === position;
+      each.classList.toggle("asked", own);
+      if (each.hasAttribute("aria-pressed")) each.setAttribute("aria-pressed", String(own));
+    }
+    write(found);
+  };
+  for (const kind of ["pointerover", "focusin", "click"]) {
+    frame.addEventListener(kind, (event) => {
+      const cell = /** @type {Element} */ (event.target).closest("[data-position]");
+      if (cell) choose(Number(cell.getAttribute("data-position")));
+    });
+  }
+  choose(places.toSorted((one, other) => trace.weights[other.position] - trace.weights[one.position])[0]?.position ?? -1);
+}
+
+/**
+ * Which dimensions are shown.
+ * @param {import("./record.js").HeadKeys} keys
+ */
+function differing({ dimensions, size }) {
+  return size > dimensions.length ? say("differing_numbers", { shown: dimensions.length, all: size }) : "";
 }
 
 /**
@@ -104,9 +154,10 @@ function of(shown, all) {
  * Rows are the stages, columns the source pieces; the last column is the sum.
  * @param {Look} look
  * @param {Trace} trace
+ * @param {{label: string, position: number}[]} places
+ * @param {import("./record.js").HeadKeys | null} keys
  */
-function table(look, trace) {
-  const places = placesOf(look, trace);
+function table(look, trace, places, keys) {
   const finite = trace.scores.filter((score) => score !== null).map(Number);
   const low = Math.min(...finite);
   const span = Math.max(...finite) - low || 1;
@@ -116,22 +167,30 @@ function table(look, trace) {
   const outside = (/** @type {number} */ j) => trace.scores[j] === null || trace.scores[j] === undefined;
   const row = (/** @type {string} */ name, /** @type {number} */ stage, /** @type {(j: number, index: number) => any} */ cell,
     /** @type {any} */ sum = "", key = "") =>
-    h("tr", { "data-from": stage, class: key }, h("th", { scope: "row" }, name),
-      places.map(({ position }, index) => h("td", { class: outside(position) ? "outside" : "" }, cell(position, index))),
+    h("tr", { "data-from": stage, "data-until": UNTIL[key], class: key }, h("th", { scope: "row" }, name),
+      places.map(({ position }, index) =>
+        h("td", { class: outside(position) ? "outside" : "", "data-position": position }, cell(position, index))),
       h("td", { class: "sum", "data-from": stage === 2 ? 3 : stage }, sum));
+  const names = keys && formulaOf(look, keys);
+  const terms = keys ? places.map(({ position }) => termsAt(keys, trace, position)) : [];
+  const [deepest, largest] = [keys?.keys ?? [], terms].map((all) => Math.max(1e-9, ...all.flat().map(Math.abs)));
+  const head = (/** @type {{label: string, position: number}} */ { label, position }) => h("th", { scope: "col" },
+    keys ? h("button", { class: "asks", "data-position": position, "aria-pressed": false }, h("bdi", {}, label)) : h("bdi", {}, label));
   const total = trace.weights.reduce((sum, value) => sum + value, 0);
-  const context = h("span", { class: "context" }, vectorCells(trace.context, { scale, size: 11, upright: true, key: "context-cells" }));
+  const context = h("span", { class: "context" }, vectorCells(trace.context, { scale, size: 8, upright: true, key: "context-cells" }));
   return h("table", { class: "attention-table" },
     h("thead", {}, h("tr", {}, h("td", {}),
-      places.map(({ label }) => h("th", { scope: "col" }, h("bdi", {}, label))), h("th", { scope: "col" }, "Σ"))),
+      places.map(head), h("th", { scope: "col" }, "Σ"))),
     h("tbody", {},
+      keys && row(`${say("key_vector")} ${names?.key}`, 0, (j) => vectorCells(keys.keys[j], { scale: deepest, size: 7, upright: true }), "", "key-row"),
+      keys && row(say("score_terms"), 0, (_, index) => vectorCells(terms[index], { scale: largest, size: 7, upright: true }), "", "products"),
       row(say("score"), 0, (j) => measured(decimal(trace.scores[j] ?? null), outside(j) ? 0 : 0.06 + (0.94 * (Number(trace.scores[j]) - low)) / span, "score-bar"), "", "scores"),
       local && row(say("gaussian"), 1, (j) => measured(decimal(trace.gaussian?.[j] ?? 0, 3), trace.gaussian?.[j] ?? 0, "score-bar")),
       row(say("weight"), 1, (j) => measured(decimal(trace.weights[j], 3), trace.weights[j]), h("span", { class: "number" }, decimal(total, 3)), "weights"),
-      row(say("plain_value"), 2, (_, index) => vectorCells(values[index], { scale, size: 11, upright: true }), "", "plain"),
-      row(say("value"), 2, (j) => vectorCells(trace.weighted_values[j], { scale, size: 11, upright: true }), context, "weighted")),
+      row(say("plain_value"), 2, (_, index) => vectorCells(values[index], { scale, size: 8, upright: true }), "", "plain"),
+      row(say("value"), 2, (j) => vectorCells(trace.weighted_values[j], { scale, size: 8, upright: true }), context, "weighted")),
     h("caption", {}, look.image || places.length < look.source.pieces.length ? say("largest_places", { count: places.length }) : "",
-      " ", of(trace.context.length, look.dimensions?.value)));
+      " ", h("span", { "data-from": 2 }, of(trace.context.length, look.dimensions?.value))));
 }
 
 /**
@@ -155,8 +214,33 @@ function measured(number, share, key = "") {
   return h("span", { class: "measured" }, h("span", { class: "number" }, number), mark);
 }
 
+/** Rows of the first stage alone; the values take their place. */
+const UNTIL = /** @type {Record<string, number>} */ ({ "key-row": 0, products: 0 });
+
 /**
- * Show everything up to a stage.
+ * The values slide into the context, the context into the next word.
+ * @param {HTMLElement} body
+ * @param {number} stage
+ */
+function move(body, stage) {
+  const context = body.querySelector(".context-cells");
+  if (stage === 2) for (const value of body.querySelectorAll(".plain td .vector")) flyToOwn(body, value);
+  if (stage === 3) for (const value of body.querySelectorAll(".weighted td:not(.sum) .vector")) fly(value, context);
+  if (stage === 4) fly(context, body.querySelector(".outcome strong"));
+}
+
+/**
+ * A value slides down to its weighted value.
+ * @param {HTMLElement} body
+ * @param {Element} value
+ */
+function flyToOwn(body, value) {
+  const position = value.closest("td")?.dataset.position;
+  fly(value, body.querySelector(`.weighted [data-position="${position}"] .vector`));
+}
+
+/**
+ * Show everything up to a stage; what is for earlier stages alone, and the values before theirs, take no room.
  * @param {HTMLElement} place
  * @param {number} stage
  */
@@ -166,6 +250,7 @@ function showStage(place, stage) {
     element.classList.toggle("later", from > stage);
     element.classList.toggle("now", from === stage);
   });
+  place.dataset.stage = String(stage);
 }
 
 /**

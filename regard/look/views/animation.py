@@ -1,6 +1,6 @@
 """The five steps of attention, played for one sentence with the model's own numbers.
 
-    encoder states → scores → softmax → weighted values → context → the next piece; then the next step
+    encoder states → keys and scores → softmax → weighted values → context → the next piece; then the next step
 
 The states slide down while they are multiplied by their weights, the weighted values slide into the context, the
 context into the next piece, and the piece into the translation. `scene.py` lays out the marks of a frame, `gif.py`
@@ -20,7 +20,7 @@ from regard.look.views.gif import WIDTH, Frame, Mark, save_gif
 from regard.look.views.pictures import check_picture_path
 from regard.look.views.scene import Scene
 
-HOLD, TWEEN, LAST = 1300, 50, 2600  # milliseconds
+HOLD, LONG_HOLD, TWEEN, LAST = 1300, 2200, 50, 2600  # milliseconds; the sum of a score takes longer to read
 TWEENS = {"states": 3, "scores": 3, "weights": 3, "values": 6, "context": 7, "vector": 4, "output": 10}  # frames
 
 
@@ -74,12 +74,13 @@ def _frames(scene: Scene) -> Iterator[Frame]:
         new = stage != "states" or scene.number == 0
         header = [*scene.header(stage), *scene.translation(done=False)]
         for share in _eased(TWEENS[stage]) if new else ():
-            yield Frame((*header, *shown, *draw(share)), TWEEN, stage, scene.number)
+            yield Frame((*header, *shown, *draw(share), *scene.passing(stage, share)), TWEEN, stage, scene.number)
         shown += draw(1.0)
         if stage == "output":
             header = [*scene.header(stage), *scene.translation(done=True)]
         if new:
-            yield Frame((*header, *shown), HOLD, stage, scene.number)
+            hold = LONG_HOLD if (passing := scene.passing(stage, 1.0)) else HOLD
+            yield Frame((*header, *shown, *passing), hold, stage, scene.number)
 
 
 def _eased(count: int) -> list[float]:

@@ -18,6 +18,7 @@ from regard.look.record import AttentionStep, Candidate, Look, LookStep
 from regard.look.views.gif import ACCENT, BLUE, RULE, WIDTH, Mark, Place
 from regard.look.views.heatmap import INK, MUTED
 from regard.look.views.terminal import shorten
+from regard.look.views.terms import term_marks
 
 LEFT, RIGHT = 132.0, WIDTH - 18.0  # of the columns
 STATES, SCORES, WEIGHTS, VALUES, CONTEXT, OUTPUT, SO_FAR = 92.0, 196.0, 288.0, 322.0, 412.0, 468.0, 578.0
@@ -27,7 +28,7 @@ MOVING = 0.02  # from this weight on a weighted value is seen sliding into the c
 DESCENDED, GROWN = 0.4, 0.75  # of the last stage: the context has come down; the candidates have grown
 STAGES = {
     "states": "the encoder has read the source: one state for each piece",
-    "scores": "1  scores: how well each state matches the decoder's query",
+    "scores": "1  scores: the decoder's query meets the key of each piece",
     "weights": "2  softmax: the scores become weights that sum to 1",
     "values": "3  each state times its weight",
     "context": "4  the sum of the weighted states is the context vector",
@@ -59,6 +60,12 @@ class Scene:
         if self.look.alignment is not None:
             return [("states", self._states), ("weights", self._weights), ("output", self._output)]
         return [("states", self._states), ("vector", self._vector), ("output", self._output)]
+
+    def passing(self, stage: str, share: float) -> list[Mark]:
+        """What a stage shows and the next one takes away."""
+        if stage != "scores" or self.trace is None:
+            return []
+        return term_marks(self.look, self.trace, self._centre, min(22.0, self._column * 0.62), share)
 
     # --- places ---------------------------------------------------------------------------------------------------
 

@@ -107,6 +107,7 @@ class Attend(nn.Module):
         return torch.arange(mask.size(-1), device=mask.device) < reach
 
     def _trace(self, query: Tensor, memory: Memory, attended: Attended) -> Trace:
+        assert memory.keys is not None
         assert memory.values is not None
         weighted = attended.weights.unsqueeze(-1) * memory.values.unsqueeze(1)  # (B, beams, S, Dv)
         focus = attended.focus
@@ -122,4 +123,5 @@ class Attend(nn.Module):
             centre=None if focus is None else focus.centre.flatten(),
             window=None if focus is None else focus.inside.flatten(0, 1),
             gaussian=None if focus is None or focus.gaussian is None else focus.gaussian.flatten(0, 1),
+            score_terms=self.score.terms(query, memory.keys),
         )

@@ -23,7 +23,7 @@ from torch.nn import functional
 
 from regard.nn.attention.attend import masked_softmax
 from regard.nn.attention.intervention import Intervention, Kind
-from regard.nn.attention.trace import Trace
+from regard.nn.attention.trace import ScoreTerms, Trace
 from regard.nn.linear import Linear, linear
 from regard.nn.ragged import Rows
 
@@ -57,6 +57,8 @@ class RecordedHeads:
         """The trace of each head; queries (B, T) become N rows, one for each beam of a sentence."""
         weighted = self.weights.unsqueeze(-1) * self.heads.values.unsqueeze(2)  # (B, H, T, S, K)
         scores = self.scores if self.allowed is None else self.scores.masked_fill(~self.allowed, -torch.inf)
+        size = self.heads.query.size(-1)
+        scale = self.heads.query.new_full((size,), 1 / math.sqrt(size))
         return tuple(
             Trace(
                 kind=self.kind,
@@ -67,6 +69,7 @@ class RecordedHeads:
                 weights=self.weights[:, head].flatten(0, 1),
                 weighted_values=weighted[:, head].flatten(0, 1),
                 context=self.contexts[:, head].flatten(0, 1),
+                score_terms=ScoreTerms(self.heads.query[:, head].flatten(0, 1), self.heads.keys[:, head], scale),
             )
             for head in range(self.weights.size(1))
         )

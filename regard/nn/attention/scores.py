@@ -16,6 +16,7 @@ from torch.nn import functional
 
 from regard.config.models import FIRST_SHARPNESS, ScoreName
 from regard.errors import ConfigError
+from regard.nn.attention.trace import ScoreTerms
 from regard.nn.products import PRODUCTS, Products
 
 # Maximum elements of the additive score's (B, T, S, A); above it, queries are scored in slices.
@@ -40,6 +41,10 @@ class Score(nn.Module, ABC):
     def compare(self, asked: Tensor, prepared: Tensor) -> Tensor:
         """The scores (B, T, S) of projected queries (`ask`) and prepared keys (B, S, P)."""
 
+    def terms(self, query: Tensor, prepared: Tensor) -> ScoreTerms | None:
+        """The scores of queries (N, Dq) and prepared keys (B, S, P) as sums; None: not known."""
+        return None
+
     def forward(self, query: Tensor, prepared: Tensor) -> Tensor:
         """The scores (B, T, S) of queries (B, T, Dq) and prepared keys (B, S, P)."""
         return self.compare(self.ask(query), prepared)
@@ -59,12 +64,19 @@ class Dot(Score):
     def compare(self, asked: Tensor, prepared: Tensor) -> Tensor:
         return asked @ prepared.transpose(1, 2)
 
+    def terms(self, query: Tensor, prepared: Tensor) -> ScoreTerms | None:
+        return ScoreTerms(query, prepared, query.new_ones(query.size(-1)))
+
 
 class ScaledDot(Dot):
     """score(q, k) = qᵀ k / √d (Vaswani 2017, eq. 1)."""
 
     def compare(self, asked: Tensor, prepared: Tensor) -> Tensor:
         return super().compare(asked, prepared) / math.sqrt(asked.size(-1))
+
+    def terms(self, query: Tensor, prepared: Tensor) -> ScoreTerms | None:
+        size = query.size(-1)
+        return ScoreTerms(query, prepared, query.new_full((size,), 1 / math.sqrt(size)))
 
 
 class General(Score):
@@ -80,6 +92,9 @@ class General(Score):
 
     def compare(self, asked: Tensor, prepared: Tensor) -> Tensor:
         return asked @ prepared.transpose(1, 2)
+
+    def terms(self, query: Tensor, prepared: Tensor) -> ScoreTerms | None:
+        return ScoreTerms(query, prepared, query.new_ones(query.size(-1)))
 
 
 class Additive(Score):
@@ -109,6 +124,9 @@ class Additive(Score):
         slices = torch.split(asked, max(1, ADDITIVE_SLICE // per_query), 1)
         scores = [torch.tanh(part.unsqueeze(2) + prepared.unsqueeze(1)) @ self.v for part in slices]
         return scores[0] if len(scores) == 1 else torch.cat(scores, 1)
+
+    def terms(self, query: Tensor, prepared: Tensor) -> ScoreTerms | None:
+        return ScoreTerms(self.ask(query), prepared, self.v, additive=True)
 
 
 class Location(Score):
@@ -141,6 +159,12 @@ class Location(Score):
         scores = asked[..., :source_length]
         return functional.pad(scores, (0, source_length - scores.size(-1)))
 
+    def terms(self, query: Tensor, prepared: Tensor) -> ScoreTerms | None:
+        """The key of position j is row j of W."""
+        rows = self.position.weight[: prepared.size(1)]
+        keys = functional.pad(rows, (0, 0, 0, prepared.size(1) - len(rows)))  # (S, Dq)
+        return ScoreTerms(query, keys.expand(len(prepared), -1, -1), query.new_ones(query.size(-1)))
+
 
 class Cosine(Score):
     """score(q, k) = β cos(q, k): content-based addressing (Graves 2014).
@@ -168,6 +192,13 @@ class Cosine(Score):
         if self.log_sharpness is not None:
             return self.log_sharpness.exp() * cosine
         return cosine if self.sharpness is None else self.sharpness * cosine
+
+    def terms(self, query: Tensor, prepared: Tensor) -> ScoreTerms | None:
+        sharpness = 1.0 if self.sharpness is None else self.sharpness
+        factor = query.new_full((query.size(-1),), sharpness)
+        if self.log_sharpness is not None:
+            factor = factor * self.log_sharpness.exp()
+        return ScoreTerms(functional.normalize(query, dim=-1), prepared, factor)
 
 
 def make_score(

@@ -23,6 +23,7 @@ from regard.decoding.hypothesis import Hypothesis, StreamedToken
 from regard.decoding.shortlist import Shortlist
 from regard.decoding.text_model import TextModel
 from regard.errors import ModelFolderError
+from regard.machine import processor
 from regard.storage.files import write_bytes
 from regard.storage.reading import check_regular, read_bounded
 
@@ -103,6 +104,7 @@ class OnnxRuntimeEngine:
     def _open(self, settings: SearchSettings) -> OnnxRuntimeModel:
         """Open the compiled model; compile it first, if that was not done yet."""
         import_onnxruntime()
+        processor.use("onnxruntime", 'search.engine = "onnxruntime"', 'use search.engine = "torch"')
         model, int8 = self._model, settings.int8 is True
 
         def write(folder: Path) -> None:
