@@ -161,6 +161,8 @@ def test_modules_never_write_markup_and_both_languages_say_everything() -> None:
     assert [
         key
         for key in unused
-        if not re.match("stage_|tell_|theme_|example_|panel_|term_|about_|cross-short|encoder-self|decoder-self", key)
+        if not re.match(
+            "stage_|tell_|theme_|example_|panel_|term_|about_|box_|cross-short|(en|de)coder-self", key
+        )
         and key not in ("kept", "pruned", "finished", "best")
     ] == []
