@@ -12,7 +12,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
@@ -25,6 +25,7 @@ from regard.storage.folder import holds_model
 MODELS = ("en-fr", "en-ko", "transformer", "local-p", "seq2seq")
 CAPTIONER = "scenes"
 SCENE = "scenes.108"
+ALIGNED = "There is a cat on the small island."  # a test sentence of the embedded phrases
 
 
 def main(folder: Path) -> None:
@@ -39,10 +40,14 @@ def main(folder: Path) -> None:
         open_page(browser, address)
         side_by_side = link(SYLLABLES, "transformer", "local-p", "seq2seq", step=1)
         take(browser, address + side_by_side, "page-side-by-side.png")
+        heads = link(SYLLABLES, "transformer", heads="0.0,0.2,1.1")
+        take(browser, address + heads, "page-heads.png", part=".inside")
         window = link(SYLLABLES, "local-p", step=1)
         take(browser, address + window, "page-local.png", part=".columns")
+        compare = link(ALIGNED, "en-fr", "en-ko", beside="en-ko")
+        take(browser, address + compare, "page-compare.png", part=".compare-part")
         vector = link(SYLLABLES, "seq2seq", step=1)
-        take(browser, address + vector, "page-vector.png", part=".fixed-part")
+        take(browser, address + vector, "page-vector.png", part=".fixed-part", act=replace_word)
         player = link(FRENCH, "en-fr", step=5, stage=4, panel="steps")
         take(browser, address + player, "page-player.png", part=".inside")
         take(browser, address + link(FRENCH, "en-fr", panel="beam"), "page-beam.png", part=".columns")
@@ -85,6 +90,14 @@ def take_scene(browser: Any, address: str) -> None:
     take(browser, address + scene, "page-image.png", height=1000)
 
 
+def replace_word(page: Any) -> None:
+    """Another word in the place of the third one."""
+    page.locator(".swap button").nth(2).click()
+    page.keyboard.type("ma")
+    page.keyboard.press("Enter")
+    page.locator(".moved").wait_for()
+
+
 def link(text: str, *models: str, **state: int | str) -> str:
     """The fragment that shows a sentence by these models, the first of them looked into."""
     pairs = [("text", text), *(("model", name) for name in models), ("look", models[0])]
@@ -99,6 +112,7 @@ def take(
     width: int = 1440,
     height: int = 900,
     part: str | None = None,
+    act: Callable[[Any], None] | None = None,
     **settings: str,
 ) -> None:
     """One picture: of a part of the page, or of its upper `height` pixels."""
@@ -109,6 +123,8 @@ def take(
     page.locator(".player").wait_for()
     if "panel=beam" in address:
         page.locator("svg.tree").wait_for()
+    if act is not None:
+        act(page)
     page.wait_for_timeout(1500)  # until everything has faded in
     (page.locator(part) if part else page).screenshot(path=IMAGES / name)
     context.close()

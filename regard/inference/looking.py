@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from regard.config.settings import SearchSettings
 from regard.data.text.parallel import Pair
 from regard.data.text.pieces import without_surrogates
+from regard.data.text.sources import described_toy
 from regard.decoding.engines.choice import Engines
 from regard.decoding.engines.engine import Extras, Sentence
 from regard.decoding.search_settings import changed_settings
@@ -17,7 +19,7 @@ from regard.errors import ConfigError
 from regard.inference.long_lines import source_ids
 from regard.inference.results import Results
 from regard.inference.scoring import force_pair
-from regard.look.record import Look
+from regard.look.record import Gold, Look
 from regard.look.trace import PARTS, Part, look_at
 from regard.nn.attention.intervention import Intervention
 
@@ -29,6 +31,7 @@ class Looker:
     model: TextModel
     engines: Engines
     results: Results
+    metrics: Mapping[str, Any]  # they name the training text
 
     def look(
         self,
@@ -49,11 +52,12 @@ class Looker:
         self.engines.after_fork()
         parts = PARTS if parts is None else parts
         if reference is None:
-            return self._at_translation(text, settings, prefix, intervention, candidates, tree, parts)
+            found = self._at_translation(text, settings, prefix, intervention, candidates, tree, parts)
+            return with_gold(found, self.metrics)
         if prefix is not None or tree:
             raise ConfigError("a reference is given whole: look at it without a prefix and without the beam.")
         pair = Pair(text, without_surrogates(reference))
-        return self._at_reference(pair, settings, intervention, candidates, parts)
+        return with_gold(self._at_reference(pair, settings, intervention, candidates, parts), self.metrics)
 
     def _at_reference(
         self,
@@ -96,3 +100,20 @@ class Looker:
             tree=grown,
             parts=parts,
         )
+
+
+def with_gold(look: Look, metrics: Mapping[str, Any]) -> Look:
+    """The record with the gold links of its source, if the training text is an embedded corpus that has it."""
+    corpus = described_toy(trained_on(metrics))
+    pair = None if corpus is None else corpus.find(look.source.text.strip())
+    if pair is None:
+        return look
+    gold = Gold(target=pair.target, sure=list(pair.sure), possible=sorted({*pair.sure, *pair.possible}))
+    return look.model_copy(update={"gold": gold})
+
+
+def trained_on(metrics: Mapping[str, Any]) -> str:
+    """The description of the training text; empty if there is none."""
+    data = metrics.get("data")
+    train = data.get("train") if isinstance(data, dict) else None
+    return str(train.get("text", "")) if isinstance(train, dict) else ""

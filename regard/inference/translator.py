@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from regard.evaluation.report import Progress, Report
     from regard.evaluation.test_set import TestText
     from regard.inference.scoring import PairScore
+    from regard.inference.vectors import Move
     from regard.look.record import Look
     from regard.look.trace import Part
     from regard.models.contract import MakeModel, Model
@@ -247,8 +248,7 @@ class Translator:
         """Log-probability, tokens and perplexity of a given translation, or of each of several."""
         from regard.inference.scoring import matched_pairs
 
-        pairs = matched_pairs(source, target)
-        scores = list(self.score_pairs(pairs))
+        scores = list(self.score_pairs(matched_pairs(source, target)))
         return scores[0] if isinstance(source, str) else scores
 
     def score_pairs(self, pairs: Iterable[Pair], *, batch_tokens: int | None = None) -> Iterator[PairScore]:
@@ -322,7 +322,7 @@ class Translator:
         """
         from regard.inference.looking import Looker
 
-        return Looker(self._model, self._engines, self._results).look(
+        return Looker(self._model, self._engines, self._results, self.metrics).look(
             text,
             self.search_settings(search, beam=beam),
             reference=reference,
@@ -333,7 +333,11 @@ class Translator:
             parts=parts,
         )
 
-    # --- settings -------------------------------------------------------------------------------------------------
+    def vector_moves(self, text: str, others: Sequence[str]) -> list[Move]:
+        """How far the fixed vector of a model without attention moves from `text` to each of the others."""
+        from regard.inference.vectors import vector_moves
+
+        return vector_moves(self._model, text, others, self.recipe.search)
 
     def search_settings(
         self, search: SearchChanges = None, *, beam: int | None = None, n_best: int | None = None
@@ -346,10 +350,7 @@ class Translator:
         self._engines.prepare(self.recipe.search)
 
     def use_workers(self, count: int) -> None:
-        """Translate many lines in `count` workers of one thread each, with the same results.
-
-        Compiled engines have as many replicas; the torch engine has processes, on Linux, from four batches on.
-        """
+        """Translate many lines in `count` workers of one thread each: replicas of a compiled engine, or processes."""
         if count < 1:
             raise ConfigError(f"workers = {count}: at least one is needed.")
         self._assemble(replace(self._model, threads=count, workers=count))
@@ -359,8 +360,6 @@ class Translator:
         settings = overridden_settings(self.recipe, overrides)
         self._engines.prepare(settings)
         self.recipe = self.recipe.model_copy(update={"search": settings})
-
-    # --- parts ----------------------------------------------------------------------------------------------------
 
     @property
     def model(self) -> Model:

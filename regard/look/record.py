@@ -195,6 +195,14 @@ class Moment(_Part):
     alignment: Matrix
 
 
+class Gold(_Part):
+    """The translation of an embedded corpus and its links (source word, target word) between white-space words."""
+
+    target: str
+    sure: list[tuple[int, int]]
+    possible: list[tuple[int, int]]  # the sure ones included
+
+
 class Look(_Part):
     """The look record of one sentence."""
 
@@ -218,6 +226,7 @@ class Look(_Part):
     image: LookedImage | None = None  # where the source is an image; `source` then has no pieces
     beam: Beam | None = None
     over_time: list[Moment] | None = None
+    gold: Gold | None = None  # where the training text is an embedded corpus that has the source sentence
 
     @computed_field  # type: ignore[prop-decorator]
     @property

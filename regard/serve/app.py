@@ -31,6 +31,7 @@ from regard.serve.regard_api import own_routes
 from regard.serve.service import Service
 from regard.serve.settings import ServeSettings
 from regard.serve.text_workers import TextWorkers
+from regard.serve.vector_routes import vector_routes
 
 STATIC = Path(__file__).parent.parent / "look" / "page"
 
@@ -74,6 +75,7 @@ def build_app(
         app.include_router(file_routes(service))
     app.include_router(own_routes(service))
     app.include_router(architecture_routes(service))
+    app.include_router(vector_routes(service))
     if models.images:
         from regard.serve.image_routes import image_routes  # Pillow
 

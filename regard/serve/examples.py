@@ -7,7 +7,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from regard.data.text.sources import described_toy
+
 MOST = 6
+GOLD_WORDS = 6, 9  # words of the sentence with gold links
+MOST_TRIED = 100
 LONGEST_LINE = 1_000_000  # bytes of a log line that is read
 
 # What each sentence is good for. The English ones stay within the words of the embedded phrases, but for the last.
@@ -48,12 +52,21 @@ _SENTENCES = {
 }
 
 
-def examples_of(language: str, samples: Sequence[str] = ()) -> list[dict[str, str]]:
-    """Up to six sentences, each with what it shows; without written ones, samples of the model's validation text."""
+def examples_of(language: str, samples: Sequence[str] = (), trained_on: str = "") -> list[dict[str, str]]:
+    """Up to six sentences, each with what it shows; without written ones, samples of the model's validation text.
+
+    For a model of an embedded corpus, a further one is a test sentence of it, whose gold links are known.
+    """
     written = _SENTENCES.get(language)
+    examples = [{"kind": "sample", "text": text} for text in samples[:MOST]]
     if written is not None:
-        return [{"kind": kind, "text": text} for kind, text in zip(_KINDS, written, strict=True)]
-    return [{"kind": "sample", "text": text} for text in samples[:MOST]]
+        examples = [{"kind": kind, "text": text} for kind, text in zip(_KINDS, written, strict=True)]
+    corpus = described_toy(trained_on)
+    if corpus is None:
+        return examples
+    aligned = (pair.source for pair in corpus.generate("test", MOST_TRIED))
+    text = next((source for source in aligned if GOLD_WORDS[0] <= len(source.split()) <= GOLD_WORDS[1]), None)
+    return examples if text is None else [*examples, {"kind": "gold", "text": text}]
 
 
 def validation_samples(folder: Path) -> tuple[str, ...]:

@@ -14,6 +14,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from regard.config.models import MODEL_SETTINGS
 from regard.errors import RegardError
 from regard.inference.box import tested_figure
+from regard.inference.looking import trained_on
 from regard.inference.streaming import StreamedPiece
 from regard.nn.attention.intervention import Edit, Intervention
 from regard.serve.errors import ApiError
@@ -93,7 +94,7 @@ class StreamRequest(Asked):
 class Example(BaseModel):
     """A sentence to begin with."""
 
-    kind: Literal["reordering", "agreement", "negation", "question", "long", "unseen", "sample"]
+    kind: Literal["reordering", "agreement", "negation", "question", "long", "unseen", "gold", "sample"]
     text: str
 
 
@@ -219,7 +220,10 @@ def describe(model: ServedModel) -> ModelInfo:
         parameters=sum(parameter.numel() for parameter in translator.model.parameters()),
         figure=figure_of(translator.metrics),
         attention=_attention(model),
-        examples=[Example.model_validate(each) for each in examples_of(model.languages.source, model.samples)],
+        examples=[
+            Example.model_validate(each)
+            for each in examples_of(model.languages.source, model.samples, trained_on(translator.metrics))
+        ],
     )
 
 

@@ -99,7 +99,7 @@ def test_translations_stand_side_by_side_and_names_stay_text(visit: Open, transl
         assert shown == (translator.translate(SENTENCE).text or "∅")
     assert page.locator(".card h3", has_text=MARKUP).count() == 1
     assert page.locator(".card b, .model b").count() == 0
-    page.locator(".card", has_text=MARKUP).get_by_role("button").click()
+    page.locator(".card", has_text=MARKUP).locator(".whole").click()
     assert page.locator(".the-vector .cell-base").count() == len(translators[MARKUP].look(SENTENCE).fixed_vector)
     assert page.locator("svg.matrix").is_hidden()
 

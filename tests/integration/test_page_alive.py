@@ -187,7 +187,7 @@ def test_one_screen_holds_it_all(visit: Open) -> None:
     for part in ("textarea", ".cards", ".ribbons", ".player", ".invitation", "svg.matrix", ".side .bars"):
         box = page.locator(part).first.bounding_box()
         assert box["y"] + box["height"] <= 900, part
-    page.locator('.card[data-model="heads"] button').click()
+    page.locator('.card[data-model="heads"] .whole').click()
     thumb = page.get_by_role("button", name="Layer 2, head 3")
     assert thumb.bounding_box()["y"] + 30 <= 900  # a click on a head changes what is on screen
     thumb.click()

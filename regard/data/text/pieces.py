@@ -44,8 +44,9 @@ CHUNKS = "|".join(
     )
 )
 
-# More lines change the pieces little and cost memory.
-SAMPLED_LINES = 1_000_000
+# More lines cost time and memory for little: with 42,000 short lines instead of 166,000 (Tatoeba, German, 8,000
+# pieces), unseen text had 0.6 % more pieces.
+SAMPLED_LINES = 250_000
 
 Json = dict[str, Any]
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
@@ -136,6 +137,17 @@ def _toy_corpus(corpus: ToyCorpus, count: int | None, split: Split) -> Corpus:
         return made
 
     return Corpus(f"embedded corpus {corpus.name} {corpus.pair}, {split}, {number:,} pairs", pairs)
+
+
+def described_toy(description: str) -> ToyCorpus | None:
+    """The embedded corpus that a training's record names, as `_toy_corpus` describes it; None for other text."""
+    named = re.fullmatch(r"embedded corpus (\S+) (\S+), .*", description)
+    if named is None:
+        return None
+    from regard.data.toy import TOY_PAIRS, toy_corpus
+
+    name, pair = named.groups()
+    return toy_corpus(name, pair) if pair in TOY_PAIRS.get(name, ()) else None
 
 
 def is_toy(given: Given) -> bool:

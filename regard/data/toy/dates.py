@@ -2,6 +2,7 @@
 
 import datetime
 import random
+import re
 import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -104,6 +105,11 @@ class DateCorpus:
         styles = [style for style in STYLES if low <= _word_count(style) <= high]
         return self._stream(split, count, seed, styles)
 
+    def find(self, source: str) -> AlignedPair | None:
+        """The pair of a date in any of the styles."""
+        found = (_pair(date, style, lower) for date in _dates_of(source) for style in STYLES for lower in (False, True))
+        return next((pair for pair in found if pair.source == source), None)
+
     def _stream(self, split: str, count: int, seed: int, styles: list[str]) -> Iterator[AlignedPair]:
         rng = random.Random(f"{self.name}/{split}/{seed}")
         days = (LAST_DAY - FIRST_DAY).days
@@ -112,6 +118,15 @@ class DateCorpus:
             while split_of(date) != split:
                 date = LAST_DAY - datetime.timedelta(rng.randint(0, days))
             yield _pair(date, rng.choice(styles), rng.random() < 0.2)
+
+
+def _dates_of(source: str) -> Iterator[datetime.date]:
+    """All dates of the years that the text names."""
+    for year in {int(number) for number in re.findall(r"\d{4}", source)}:
+        if FIRST_DAY.year <= year <= LAST_DAY.year:
+            first = datetime.date(year, 1, 1)
+            days = (datetime.date(year, 12, 31) - first).days + 1
+            yield from (first + datetime.timedelta(day) for day in range(days))
 
 
 def _word_count(style: str) -> int:

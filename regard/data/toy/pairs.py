@@ -61,6 +61,10 @@ class ToyCorpus(Protocol):
         """Yield `count` pairs of a split whose sources have `min_words` to `max_words` words."""
         ...
 
+    def find(self, source: str) -> AlignedPair | None:
+        """The pair of this source sentence; None if it is not one of the corpus, or not known to be."""
+        ...
+
 
 def check_split(split: str, known: tuple[str, ...], corpus: str) -> None:
     """Raise if the corpus has no such split."""

@@ -63,6 +63,12 @@ class SequenceCorpus:
                 words = rng.choices(SYLLABLES, k=length)
             yield self._pair(words)
 
+    def find(self, source: str) -> AlignedPair | None:
+        """The pair of any sentence of 1 to 40 of the syllables."""
+        words = source.split()
+        known = 0 < len(words) <= LONG_LENGTHS[1] and all(word in SYLLABLES for word in words)
+        return self._pair(words) if known else None
+
     def _pair(self, words: list[str]) -> AlignedPair:
         order = ORDERS[self.name](words)
         links = tuple(sorted((source, target) for target, source in enumerate(order)))

@@ -83,8 +83,9 @@ async function lookAt(store, name) {
  */
 export function lookInto(store, name) {
   if (store.state.focus === name) return;
-  const map = { kind: "cross", layer: null, head: null, moment: null };
-  store.set({ focus: name, ...map, ...NOWHERE, step: store.state.step, invitation: null });
+  const map = { kind: "cross", layer: null, head: null, several: [], moment: null };
+  const beside = store.state.beside === name ? store.state.focus : store.state.beside; // the two change places
+  store.set({ focus: name, beside, ...map, ...NOWHERE, step: store.state.step, invitation: null });
 }
 
 /**

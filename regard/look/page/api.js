@@ -74,6 +74,18 @@ export function askImage(model, image, { prefix, ban }, signal) {
 }
 
 /**
+ * How far the fixed vector of a model moves from a sentence to each of the others.
+ * @param {string} model
+ * @param {string} text
+ * @param {string[]} others
+ * @returns {Promise<{text: string, distance: number, cosine: number}[]>}
+ */
+export async function askVectors(model, text, others) {
+  const body = new Blob([JSON.stringify({ model, text, others })], { type: "application/json" });
+  return (await ask("api/vectors", body)).moves;
+}
+
+/**
  * A sample image drawn by the server.
  * @param {string} name
  * @param {string} seed

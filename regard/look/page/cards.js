@@ -8,7 +8,7 @@ import { miniature } from "./miniature.js";
 import { figureOf, measuredOn } from "./models.js";
 import { percent } from "./number.js";
 import { gather, unitsOf } from "./record.js";
-import { isShown, shown } from "./store.js";
+import { isShown, lookOf, shown } from "./store.js";
 import { vectorCells } from "./vector.js";
 
 const UNSURE = 0.5; // below it, on average, a translation is called unsure
@@ -22,15 +22,16 @@ export function mountCards(place, store) {
   const title = h("h2", { class: "hidden-visually", id: "cards-title" });
   place.append(title, list);
   store.listen((state, before) => {
-    const depends = /** @type {const} */ (["entries", "focus", "models", "mode", "peek", "reveal"]);
+    const depends = /** @type {const} */ (["entries", "focus", "beside", "models", "mode", "peek", "reveal"]);
     if (depends.every((name) => state[name] === before[name])) return;
     const names = Object.keys(state.entries).filter((name) => isShown(state, name));
     title.textContent = say(state.mode === "text" ? "translations" : "findings");
     place.hidden = names.length === 0;
     list.classList.toggle("alone", names.length === 1);
     const held = list.contains(document.activeElement) ? document.activeElement?.closest("li")?.dataset.model : null;
+    const button = document.activeElement?.classList.contains("compare-with") ? ".compare-with" : ".whole";
     replace(list, ...names.map((name) => card(store, name)));
-    if (held) /** @type {HTMLElement | null} */ (list.querySelector(`[data-model="${CSS.escape(held)}"] button`))?.focus();
+    if (held) /** @type {HTMLElement | null} */ (list.querySelector(`[data-model="${CSS.escape(held)}"] ${button}`))?.focus();
   });
 }
 
@@ -60,6 +61,9 @@ function card(store, name) {
     look && h("p", { class: writing ? "translation writing" : "translation", dir: "auto", title: look.target.text },
       told(store, name, look)),
     look && thumbnail(look),
+    look && comparable(store, name) && h("button", { class: "compare-with", "aria-pressed": store.state.beside === name,
+      click: () => store.set({ beside: store.state.beside === name ? null : name }) },
+      say("compare"), h("span", { class: "hidden-visually" }, ` ${name}`)),
     entry.seen && h("p", { class: "translation", dir: "auto" }, entry.seen.label),
     entry.seen && h("p", { class: "figures" }, percent(entry.seen.probabilities[entry.seen.label])),
     (look || entry.seen) &&
@@ -79,6 +83,17 @@ function told(store, name, look) {
   if (!other || name === store.state.focus || look.target.words.length === 0) return look.target.text || "∅";
   const same = new Set(common(look.target.words, other.target.words).map(([index]) => index));
   return look.target.words.flatMap((word, index) => [same.has(index) ? word : h("em", { title: say("differs") }, word), " "]);
+}
+
+/**
+ * Whether a translation can stand beside the opened one: another model's, of the same sentence.
+ * @param {import("./store.js").Store} store
+ * @param {string} name
+ */
+function comparable({ state }, name) {
+  const [own, other] = [shown(state), lookOf(state, name)];
+  return name !== state.focus && own !== null && other !== null && !own.image && !other.image &&
+    own.source.text === other.source.text;
 }
 
 /** @param {import("./record.js").Look} look */

@@ -4,8 +4,9 @@ import { h } from "./dom.js";
 import { change } from "./gestures.js";
 import { measure, short } from "./label.js";
 import { say } from "./language.js";
-import { clamp, weight } from "./number.js";
+import { clamp } from "./number.js";
 import { unitAt } from "./record.js";
+import { cellLabel } from "./table.js";
 
 const [SMALLEST, LARGEST] = [9, 16]; // pixels of a cell
 
@@ -51,12 +52,17 @@ export class Dense {
     pen.font = "12px system-ui, sans-serif";
     pen.fillStyle = style.getPropertyValue("--cell");
     pen.fillRect(this.left, this.top, columns.length * this.cell, rows.length * this.cell);
-    pen.fillStyle = style.getPropertyValue("--accent");
-    weights.forEach((row, t) => row.forEach((value, j) => {
-      if (value < 0.01) return;
-      pen.globalAlpha = Math.min(value, 1);
-      pen.fillRect(this.left + j * this.cell, this.top + t * this.cell, this.cell - 1, this.cell - 1);
-    }));
+    const { several } = this.table;
+    const maps = several?.map((one, head) => ({ weights: one.weights, colour: `--head-${head + 1}` })) ?? [{ weights, colour: "--accent" }];
+    const wide = (this.cell - 1) / maps.length; // of several heads each has a stripe of the cell
+    maps.forEach((map, stripe) => {
+      pen.fillStyle = style.getPropertyValue(map.colour);
+      map.weights.forEach((row, t) => row.forEach((value, j) => {
+        if (value < 0.01) return;
+        pen.globalAlpha = Math.min(value, 1);
+        pen.fillRect(this.left + j * this.cell + stripe * wide, this.top + t * this.cell, wide, this.cell - 1);
+      }));
+    });
     pen.globalAlpha = 1;
     pen.fillStyle = style.getPropertyValue("--ink");
     pen.textBaseline = "middle";
@@ -96,8 +102,7 @@ export class Dense {
    * @param {number} column
    */
   tell(row, column) {
-    const names = { row: this.table.rows[row].label, column: this.table.columns[column].label };
-    return say("cell", { ...names, weight: weight(this.table.weights[row][column]) });
+    return cellLabel(this.table, row, column);
   }
 
   /** @param {PointerEvent} event */
@@ -146,7 +151,7 @@ export class Dense {
     const move = moves[/** @type {keyof typeof moves} */ (event.key)];
     const last = [this.table.rows.length - 1, this.table.columns.length - 1];
     if (move) this.select(clamp(row + move[0], 0, last[0]), clamp(column + move[1], 0, last[1]));
-    else if (!this.store.state.live || !change(event.key, this.store, this.table, row, column)) return;
+    else if (!this.store.state.live || this.table.several || !change(event.key, this.store, this.table, row, column)) return;
     event.preventDefault();
   }
 }

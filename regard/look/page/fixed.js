@@ -1,10 +1,11 @@
 /** A model without attention: source, fixed context vector, target. */
 
 import { vectorSize } from "./cards.js";
-import { h, replace, s } from "./dom.js";
+import { h, replace } from "./dom.js";
 import { say } from "./language.js";
 import { hasAttention, labelsOf, unitsOf } from "./record.js";
 import { NOWHERE, shown } from "./store.js";
+import { mountSwap } from "./swap.js";
 import { vectorCells } from "./vector.js";
 
 /**
@@ -12,14 +13,26 @@ import { vectorCells } from "./vector.js";
  * @param {import("./store.js").Store} store
  */
 export function mountFixed(place, store) {
-  const body = h("div", { class: "fixed" });
-  place.append(h("h2", { class: "hidden-visually" }, say("fixed_title")), body);
+  const source = h("p", { class: "sentence", dir: "auto" });
+  const moved = h("div", { "aria-live": "polite" });
+  const body = h("div", {});
+  const hint = h("p", { class: "hint" });
+  place.append(h("h2", { class: "hidden-visually" }, say("fixed_title")), h("div", { class: "fixed" },
+    h("div", { class: "bottle" }, source, body), moved, hint));
+  const swap = mountSwap(source, moved, store);
   store.listen((state, before) => {
     const look = shown(state);
     place.hidden = look === null || hasAttention(look);
-    if (look === null || place.hidden || (look === shown(before) && state.step === before.step)) return;
+    if (look === null || place.hidden) return;
+    const fresh = look !== shown(before);
+    if (fresh && state.live) swap(look);
+    else if (fresh) replace(source, ...labelsOf(look.source).flatMap((word) => [h("span", { class: "word" }, word), " "]));
+    if (!fresh && state.step === before.step) return;
     const held = body.contains(document.activeElement) ? document.activeElement?.getAttribute("data-step") : null;
     replace(body, ...drawing(store, look));
+    const [count, shownOf] = [vectorSize(look), look.fixed_vector?.length ?? 0];
+    replace(hint, say("fixed_text", { count }), " ", count > shownOf && say("first_numbers", { count: shownOf, all: count }), " ",
+      state.live && say("swap_hint"));
     if (held) /** @type {HTMLElement | null} */ (body.querySelector(`[data-step="${held}"]`))?.focus();
   });
 }
@@ -31,17 +44,16 @@ export function mountFixed(place, store) {
  */
 function drawing(store, look) {
   const vector = look.fixed_vector ?? [];
-  const count = vectorSize(look);
-  const part = count > vector.length ? say("first_numbers", { count: vector.length, all: count }) : "";
-  const words = labelsOf(look.source).flatMap((word) => [h("span", { class: "word" }, word), " "]);
-  const cells = vectorCells(vector, { size: 9, columns: Math.ceil(Math.sqrt(vector.length * 2)), label: say("fixed_short", { count }) });
+  const label = say("fixed_short", { count: vectorSize(look) });
+  const cells = vectorCells(vector, { size: 8, columns: Math.ceil(Math.sqrt(vector.length)), label });
+  const neck = `${Number(cells.getAttribute("width")) + 12}px`; // with the padding around the cells
+  const funnels = ["funnel", "funnel opening"].map((key) => h("div", { class: key, "aria-hidden": "true" }));
+  for (const funnel of funnels) funnel.style.setProperty("--neck", neck);
   return [
-    h("p", { class: "sentence", dir: "auto" }, words),
-    funnel(false),
-    h("div", { class: "the-vector", title: part }, cells),
-    funnel(true),
+    funnels[0],
+    h("div", { class: "the-vector" }, cells),
+    funnels[1],
     h("p", { class: "sentence", dir: "auto" }, targetWords(store, look)),
-    h("p", { class: "hint" }, say("fixed_text", { count }), " ", part),
   ];
 }
 
@@ -61,13 +73,4 @@ function targetWords(store, look) {
     const word = { class: key, "data-step": unit.pieces[0], "aria-current": current, ...listeners };
     return [h("button", word, h("bdi", {}, unit.label)), " "];
   });
-}
-
-/** @param {boolean} opening */
-function funnel(opening) {
-  const d = opening
-    ? "M44 0H56C56 26 100 18 100 44H0C0 18 44 26 44 0Z"
-    : "M0 0H100C100 26 56 18 56 44H44C44 18 0 26 0 0Z";
-  const frame = { class: "funnel", viewBox: "0 0 100 44", preserveAspectRatio: "none", "aria-hidden": "true" };
-  return s("svg", frame, s("path", { d }));
 }

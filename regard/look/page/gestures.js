@@ -93,7 +93,7 @@ export function drag(picture, matrix, store) {
     const chosen = matrix.cells[cell.row][cell.column].classList.contains("here");
     matrix.select(cell.row, cell.column);
     matrix.cells[cell.row][cell.column].focus({ preventScroll: true });
-    if (!store.state.live || (event.pointerType === "touch" && !chosen)) return;
+    if (!store.state.live || matrix.table.several || (event.pointerType === "touch" && !chosen)) return;
     held = { ...cell, x: event.clientX, y: event.clientY, moved: false };
     picture.setPointerCapture(event.pointerId);
   });

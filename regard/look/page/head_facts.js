@@ -15,12 +15,13 @@ import { changeOf, shown } from "./store.js";
  */
 export function mountHeadFacts(place, store) {
   store.listen((state, before) => {
-    const depends = /** @type {const} */ (["kind", "layer", "head"]);
+    const depends = /** @type {const} */ (["kind", "layer", "head", "several"]);
     const look = shown(state);
     if (look === shown(before) && depends.every((name) => state[name] === before[name])) return;
     const { layers, heads } = look ? headsOf(look, state.kind) : { layers: 0, heads: 0 };
     place.hidden = look === null || Boolean(look.image) || state.layer === null || state.head === null || layers * heads < 2;
     if (look === null || place.hidden) return;
+    if (state.several.length > 1) return void replace(place, ...beside(look, state));
     const view = { kind: state.kind, layer: state.layer, head: state.head };
     const off = changeOf(state).edits.some((each) => each.multiply === 0 && each.step === null && each.position === null &&
       each.kind === view.kind && each.layer === view.layer && each.head === view.head);
@@ -30,6 +31,21 @@ export function mountHeadFacts(place, store) {
       state.live && !off && h("button", { class: "quiet", title: say("head_off_note"),
         click: () => edit(store, [{ ...view, step: null, position: null, multiply: 0 }]) }, say("switch_off")));
   });
+}
+
+/**
+ * The measures of several heads, one row each.
+ * @param {Look} look
+ * @param {import("./store.js").State} state
+ */
+function beside(look, { kind, several }) {
+  const all = several.map((each) => measures(look, { kind, ...each }));
+  const name = (/** @type {{layer: number, head: number}} */ each) => say("layer_head", { layer: each.layer + 1, head: each.head + 1 });
+  return [h("h3", {}, say("several_heads")), h("table", { class: "head-table" },
+    h("thead", {}, h("tr", {}, h("td", {}), all[0].map(([measure]) => h("th", { scope: "col" }, say(measure))))),
+    h("tbody", {}, several.map((each, index) => h("tr", { class: `head-${index + 1}` },
+      h("th", { scope: "row" }, h("span", { class: "swatch", "aria-hidden": "true" }), name(each)),
+      all[index].map(([, value]) => h("td", {}, decimal(value)))))))];
 }
 
 /**

@@ -7,6 +7,7 @@ import { gather, hasAttention, headsOf, mapOf, sidesOf, unitsOf } from "./record
 import { NOWHERE, shown } from "./store.js";
 
 const THUMB = 34;
+const MOST_HEADS = 6; // at once: as many as there are colours
 const KINDS = ["cross", "encoder-self", "decoder-self"];
 
 /**
@@ -23,7 +24,7 @@ export function mountHeads(switches, heads, store) {
   store.listen((state, before) => {
     const look = shown(state);
     switches.hidden = look === null || !hasAttention(look);
-    const depends = /** @type {const} */ (["unit", "specials", "kind", "layer", "head", "threshold"]);
+    const depends = /** @type {const} */ (["unit", "specials", "kind", "layer", "head", "several", "many", "threshold"]);
     if (look === shown(before) && depends.every((name) => state[name] === before[name])) return;
     if (look === null) return;
     const held = document.activeElement?.getAttribute("data-choice");
@@ -48,7 +49,7 @@ function toggles(store, look) {
       option(say(name), unit === name, `unit-${name}`, () => store.set({ unit: name })))),
     kinds.length > 1 && group(say("map"), kinds.map((name) =>
       option(say(/** @type {any} */ (`${name}-short`)), kind === name, `kind-${name}`, () =>
-        store.set({ kind: name, layer: null, head: null, ...NOWHERE }), say(/** @type {any} */ (name))))),
+        store.set({ kind: name, layer: null, head: null, several: [], ...NOWHERE }), say(/** @type {any} */ (name))))),
     !look.image && threshold(store),
     !look.image && h("label", { class: "check" },
       h("input", { type: "checkbox", checked: specials, "data-choice": "specials",
@@ -90,6 +91,34 @@ function option(label, chosen, choice, click, whole) {
 }
 
 /**
+ * Show a map alone or, with Shift or Ctrl or while several are wanted, beside those shown.
+ * @param {Store} store
+ * @param {number | null} layer
+ * @param {number | null} head
+ * @param {MouseEvent} event
+ */
+function pick(store, layer, head, event) {
+  const { state } = store;
+  if (layer === null || head === null || !(state.many || event.shiftKey || event.ctrlKey || event.metaKey)) {
+    return void store.set({ layer, head, several: [] });
+  }
+  const alone = state.layer === null || state.head === null ? [] : [{ layer: state.layer, head: state.head }];
+  const now = state.several.length > 0 ? state.several : alone;
+  const others = now.filter((each) => each.layer !== layer || each.head !== head);
+  chooseHeads(store, others.length < now.length ? others : [...now.slice(1 - MOST_HEADS), { layer, head }]);
+}
+
+/**
+ * Show these heads at once; a single one as a map of its own.
+ * @param {Store} store
+ * @param {{layer: number, head: number}[]} heads
+ */
+export function chooseHeads(store, heads) {
+  const last = heads.at(-1) ?? { layer: null, head: null };
+  store.set({ ...last, several: heads.length > 1 ? heads : [] });
+}
+
+/**
  * Thumbnails of all heads, one row per layer; none if there is only one map.
  * @param {Store} store
  * @param {Look} look
@@ -104,14 +133,19 @@ function chooser(store, look) {
   const whole = say(kind === "cross" && look.alignment ? "alignment" : "average");
   const one = (/** @type {number | null} */ layer, /** @type {number | null} */ head) => {
     const map = mapOf(look, { kind, layer, head });
-    const chosen = store.state.layer === layer && store.state.head === head;
+    const { several } = store.state;
+    const number = several.findIndex((each) => each.layer === layer && each.head === head);
+    const chosen = several.length > 0 ? number >= 0 : store.state.layer === layer && store.state.head === head;
     const name = layer === null ? whole : say("layer_head", { layer: layer + 1, head: (head ?? 0) + 1 });
     return h("button",
-      { class: "thumb", "aria-pressed": chosen, "aria-label": name, title: name,
-        "data-choice": `map-${layer}-${head}`, click: () => store.set({ layer, head }) },
+      { class: number < 0 ? "thumb" : `thumb head-${number + 1}`, "aria-pressed": chosen, "aria-label": name, title: name,
+        "data-choice": `map-${layer}-${head}`, click: (/** @type {MouseEvent} */ event) => pick(store, layer, head, event) },
       miniature(map ? gather(map, rows, columns) : [], THUMB));
   };
-  const lines = [h("div", { class: "layer" }, one(null, null), h("span", { class: "hint" }, whole))];
+  const many = h("label", { class: "check", title: say("several_keys") }, h("input", { type: "checkbox",
+    checked: store.state.many, "data-choice": "many", change: (/** @type {Event} */ event) =>
+      store.set({ many: /** @type {HTMLInputElement} */ (event.target).checked }) }), say("several_heads"));
+  const lines = [h("div", { class: "layer" }, one(null, null), h("span", { class: "hint" }, whole)), many];
   for (let layer = 0; layer < layers; layer++) {
     const maps = Array.from({ length: heads }, (_, head) => one(layer, head));
     lines.push(h("div", { class: "layer" },

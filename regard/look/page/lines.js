@@ -12,7 +12,7 @@ const TOLD = 0.05; // weights from here on have their number written while one w
  * @typedef {import("./ribbons.js").Scene} Scene
  * @typedef {{x: number, y: number}} Point
  * @typedef {{row: number, column: number, to: number, at: Point}} Held a ribbon in hand: where it was, and is
- * @typedef {{row: number, column: number, value: number, key: string}} Link
+ * @typedef {{row: number, column: number, value: number, key: string, head?: number}} Link `head`: among several
  */
 
 /**
@@ -27,6 +27,10 @@ export function drawLines(scene, table, state, { held, old }) {
   const upright = stage.dataset.layout === "lines";
   scene.ends ??= anchors(scene, upright);
   const { above: ends, below: starts } = scene.ends;
+  if (table.several) {
+    paintSeveral(drawing, table, state, { starts, ends, upright });
+    return paintGrips(drawing, state, table, [], null, { starts, ends, upright });
+  }
   const place = (/** @type {Link} */ link) => curve(starts[link.row], ends[link.column], upright);
   const edited = changedRows(table, old);
   const drawn = links(table, state, held);
@@ -38,6 +42,28 @@ export function drawLines(scene, table, state, { held, old }) {
     "stroke-opacity": link.key === "ghost" ? "1" : (0.16 + (link.key === "chosen" ? 0.72 : 0.5) * Math.min(link.value, 1)).toFixed(3),
   }));
   paintGrips(drawing, state, table, drawn, held, { starts, ends, upright });
+}
+
+/**
+ * The ribbons of several heads, each in its colour, side by side.
+ * @param {SVGElement} drawing
+ * @param {Table} table
+ * @param {import("./store.js").State} state
+ * @param {{starts: Point[], ends: Point[], upright: boolean}} places
+ */
+function paintSeveral(drawing, table, state, { starts, ends, upright }) {
+  const several = table.several ?? [];
+  const drawn = several.flatMap(({ weights }, head) => links({ ...table, weights }, state, null).map((link) => ({ ...link, head })));
+  const aside = (/** @type {Point} */ { x, y }, /** @type {number} */ head) => {
+    const by = (head - (several.length - 1) / 2) * 4;
+    return upright ? { x: x + by, y } : { x, y: y + by };
+  };
+  paint(drawing, drawn, ({ row, column, value, key, head = 0 }) => ({
+    d: curve(aside(starts[row], head), aside(ends[column], head), upright),
+    class: `ribbon ${key} head-${head + 1}`,
+    "stroke-width": (1.5 + 6 * Math.min(value, 1)).toFixed(2),
+    "stroke-opacity": (0.3 + 0.6 * Math.min(value, 1)).toFixed(3),
+  }));
 }
 
 /**
@@ -160,7 +186,7 @@ function paint(drawing, drawn, looks) {
   /** @type {Map<string, Element>} */
   const known = new Map([...group.children].map((path) => [path.getAttribute("data-link") ?? "", path]));
   for (const link of drawn) {
-    const name = `${link.key === "ghost" ? "ghost " : ""}${link.row} ${link.column}`;
+    const name = [link.key === "ghost" && "ghost", link.row, link.column, link.head].filter((part) => part !== false && part !== undefined).join(" ");
     const path = known.get(name) ?? s("path", { "data-link": name, pathLength: 1 });
     known.delete(name);
     for (const [attribute, value] of Object.entries(looks(link))) path.setAttribute(attribute, value);

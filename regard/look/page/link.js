@@ -22,11 +22,13 @@ export function writeLink(state) {
     for (const name of state.chosen) link.append("model", name);
   }
   if (state.focus !== null) link.set("look", state.focus);
+  if (state.beside !== null) link.set("beside", state.beside);
   for (const name of NUMBERS) {
     const value = state[name];
     if (value !== null && value !== START[name]) link.set(name, String(value));
   }
   if (state.unit !== START.unit) link.set("unit", state.unit);
+  if (state.several.length > 0) link.set("heads", state.several.map((each) => `${each.layer}.${each.head}`).join(","));
   if (state.kind !== START.kind) link.set("kind", state.kind);
   if (state.specials) link.set("specials", "1");
   if (state.panel !== START.panel) link.set("panel", state.panel);
@@ -45,7 +47,7 @@ export function writeLink(state) {
 export function readLink(fragment) {
   const link = new URLSearchParams(fragment.replace(/^#/, ""));
   /** @type {Partial<State>} */
-  const state = { text: link.get("text") ?? "", chosen: link.getAll("model"), focus: link.get("look") };
+  const state = { text: link.get("text") ?? "", chosen: link.getAll("model"), focus: link.get("look"), beside: link.get("beside") };
   for (const name of NUMBERS) {
     const value = wholeNumber(link.get(name));
     state[name] = value ?? /** @type {any} */ (START[name]);
@@ -53,6 +55,11 @@ export function readLink(fragment) {
   state.pinned = state.position !== null;
   state.stage = Math.min(/** @type {number} */ (state.stage), 4);
   state.unit = link.get("unit") === "pieces" ? "pieces" : "words";
+  state.several = (link.get("heads") ?? "").split(",").slice(0, 6).flatMap((text) => {
+    const [layer, head] = text.split(".").map(wholeNumber);
+    return layer === null || head === null || head === undefined ? [] : [{ layer, head }];
+  });
+  if (state.several.length > 0) Object.assign(state, state.several.at(-1));
   const kind = link.get("kind") ?? "";
   state.kind = ["encoder-self", "decoder-self"].includes(kind) ? kind : START.kind;
   state.specials = link.get("specials") === "1";

@@ -8,6 +8,7 @@ import { mountBar } from "./bar.js";
 import { mountCandidates } from "./candidates.js";
 import { doubt, mountCards } from "./cards.js";
 import { mountChanges } from "./changes.js";
+import { mountCompare } from "./compare.js";
 import { h } from "./dom.js";
 import { mountFixed } from "./fixed.js";
 import { askKey, modeTabs, mountForm } from "./form.js";
@@ -15,6 +16,7 @@ import { mountHeadFacts } from "./head_facts.js";
 import { mountHeads } from "./heads.js";
 import { chooseLanguage, say } from "./language.js";
 import { readLink, writeLink } from "./link.js";
+import { mountLegend } from "./legend.js";
 import { mountMatrix } from "./matrix.js";
 import { followParts } from "./missing.js";
 import { mountPanels } from "./panels.js";
@@ -49,7 +51,9 @@ function build(page, store) {
   const spoken = h("p", { class: "hidden-visually", role: "status", "aria-live": "polite" });
   const trouble = h("p", { class: "doubt", hidden: true });
   const cards = h("section", { class: "part", "aria-labelledby": "cards-title", hidden: true });
-  const [ribbons, fixed, picture, seen] = ["ribbons-part", "fixed-part", "picture-part", "seen-part"].map((key) => part(key));
+  const [compare, ribbons, fixed, picture, seen] = ["compare-part", "ribbons-part", "fixed-part", "picture-part", "seen-part"]
+    .map((key) => part(key));
+  const legend = h("div", { class: "legend", hidden: true });
   const invitation = h("div", { class: "invitation", hidden: true });
   const player = h("div", { class: "player", hidden: true });
   const [matrix, steps, map, tree, time] = ["matrix-part", "steps-part", "map-part", "tree-part", "time-part"]
@@ -60,7 +64,7 @@ function build(page, store) {
   const tabs = h("div", { class: "tabs", role: "group", "aria-label": say("panels") });
   const switches = h("div", { class: "row switches" });
   const head = h("div", { class: "panel-head" }, tabs, switches);
-  const inside = h("div", { class: "inside", hidden: true }, time, picture, seen, ribbons, fixed,
+  const inside = h("div", { class: "inside", hidden: true }, time, picture, seen, compare, ribbons, legend, fixed,
     h("div", { class: "under-ribbons" }, player, invitation),
     h("div", { class: "columns" },
       h("div", { class: "main-panel" }, head,
@@ -79,7 +83,9 @@ function build(page, store) {
   mountTime(time, store);
   mountPicture(picture, store);
   mountSeen(seen, store);
+  mountCompare(compare, store);
   mountRibbons(ribbons, store, tables);
+  mountLegend(legend, store, tables);
   mountFixed(fixed, store);
   mountInvitation(invitation, store);
   mountPlayer(player, store, tables);

@@ -7,9 +7,10 @@ import { explain } from "./explain.js";
 import { change, drag } from "./gestures.js";
 import { say } from "./language.js";
 import { measure, short } from "./label.js";
-import { clamp, decimal, weight } from "./number.js";
+import { clamp, decimal } from "./number.js";
 import { traceAt, unitAt } from "./record.js";
 import { changeOf } from "./store.js";
+import { cellLabel } from "./table.js";
 
 const LARGEST = 84;
 const [LOW, HIGH] = [17, 28]; // the height of a row, as the matrix should fit the screen
@@ -128,13 +129,13 @@ class Matrix {
           (edit) => edit.kind === this.table.view.kind && rows[t].pieces.includes(edit.step ?? -1) &&
             (edit.position === null || column.pieces.includes(edit.position)),
         );
+        const told = cellLabel(this.table, t, j);
         const inner = { x: this.x(j) + 1, y: y + 1, width: this.wide(j) - 2, height: this.tall - 2, rx: 3 };
         return s("g", {
           class: edited ? "cell edited" : "cell", role: "gridcell", tabindex: -1, "data-row": t, "data-column": j,
-          "aria-label": say("cell", { row: rows[t].label, column: column.label, weight: weight(value) }),
-        }, s("rect", { ...inner, class: "cell-base" }),
-          s("rect", { ...inner, class: "above", "fill-opacity": clamp(value, 0, 1).toFixed(3) }),
-          s("title", {}, say("cell", { row: rows[t].label, column: column.label, weight: weight(value) })));
+          "aria-label": told,
+        }, s("rect", { ...inner, class: "cell-base" }), this.table.several ? stripes(this.table.several, t, j, inner)
+          : s("rect", { ...inner, class: "above", "fill-opacity": clamp(value, 0, 1).toFixed(3) }), s("title", {}, told));
       }),
     );
     const label = { x: this.left - 8, y: y + this.tall / 2, "text-anchor": "end", "dominant-baseline": "central" };
@@ -190,7 +191,7 @@ class Matrix {
         s("title", {}, `${say("entropy")}: ${decimal(bits)}`));
     });
     const name = s("text", { x, y: this.y(this.table.rows.length) + 14, class: "small" }, say("entropy"));
-    return s("g", { "aria-hidden": "true" }, bars, name);
+    return s("g", { "aria-hidden": "true" }, bars, bars.length > 0 && name);
   }
 
   coverageBars() {
@@ -203,7 +204,7 @@ class Matrix {
         s("title", {}, `${say("coverage")}: ${decimal(sum)}`));
     });
     const place = { x: this.left - 8, y: y + 10, "text-anchor": "end", class: "small" };
-    return s("g", { "aria-hidden": "true" }, s("text", place, say("coverage")), bars);
+    return s("g", { "aria-hidden": "true" }, bars.length > 0 && s("text", place, say("coverage")), bars);
   }
 
   /** @param {number} j */
@@ -290,7 +291,20 @@ class Matrix {
     const moves = { ArrowUp: [-1, 0], ArrowDown: [1, 0], ArrowLeft: [0, -1], ArrowRight: [0, 1] };
     const move = moves[/** @type {keyof typeof moves} */ (event.key)];
     if (move) this.cells[row + move[0]]?.[column + move[1]]?.focus();
-    else if (!this.store.state.live || !change(event.key, this.store, this.table, row, column)) return;
+    else if (!this.store.state.live || this.table.several || !change(event.key, this.store, this.table, row, column)) return;
     event.preventDefault();
   }
+}
+
+/**
+ * One stripe for each of several heads, in its colour.
+ * @param {import("./table.js").One[]} several
+ * @param {number} t
+ * @param {number} j
+ * @param {{x: number, y: number, width: number, height: number}} inner
+ */
+function stripes(several, t, j, { x, y, width, height }) {
+  const wide = width / several.length;
+  return several.map(({ weights }, head) => s("rect", { x: x + head * wide, y, width: wide, height,
+    class: `stripe head-${head + 1}`, "fill-opacity": clamp(weights[t][j], 0, 1).toFixed(3) }));
 }

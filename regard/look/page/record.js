@@ -21,6 +21,7 @@
  *   attention: Record<string, number[][][][]>, steps: Step[], keys?: HeadKeys[], shown_dimensions: number, dimensions?: any,
  *   fixed_vector: number[] | null, image?: Picture | null, intervention: {ban: number[], edits: Edit[]} | null,
  *   beam: {nodes: Node[]} | null, over_time: any[] | null,
+ *   gold?: {target: string, sure: [number, number][], possible: [number, number][]} | null,
  *   measures?: Record<string, {words: [number[], number[]], pieces: [number[], number[]]}>}} Look
  * @typedef {{label: string, pieces: number[], special: boolean}} Unit a word or a piece, and the pieces it is made of
  * @typedef {{kind: string, layer: number | null, head: number | null}} View which map is shown; null: not one alone

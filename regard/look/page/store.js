@@ -26,12 +26,15 @@
  * @property {string} text the sentence that was last translated
  * @property {string[]} chosen names of the models to translate with
  * @property {string | null} focus the model that is looked into
+ * @property {string | null} beside the model it is compared with
  * @property {Record<string, Entry>} entries
  * @property {"words" | "pieces"} unit
  * @property {boolean} specials
  * @property {string} kind
  * @property {number | null} layer
  * @property {number | null} head
+ * @property {{layer: number, head: number}[]} several heads shown at once, each in its colour; empty: one map
+ * @property {boolean} many whether a click adds a head to those shown
  * @property {number | null} step the target piece in view (a source piece for encoder-self attention)
  * @property {boolean} lit whether only that word's ribbons are drawn; else the overview
  * @property {boolean} held whether the word was clicked, so that it stays lit
@@ -70,12 +73,15 @@ export const START = {
   text: "",
   chosen: [],
   focus: null,
+  beside: null,
   entries: {},
   unit: "words",
   specials: false,
   kind: "cross",
   layer: null,
   head: null,
+  several: [],
+  many: false,
   step: null,
   lit: false,
   held: false,
@@ -180,6 +186,16 @@ function latest(state) {
  */
 export function shown(state) {
   return latest(state)?.look ?? focused(state)?.original ?? null;
+}
+
+/**
+ * What a model says now: under its last change, or the original.
+ * @param {State} state
+ * @param {string} name
+ * @returns {Look | null}
+ */
+export function lookOf({ entries }, name) {
+  return entries[name]?.history.at(-1)?.look ?? entries[name]?.original ?? null;
 }
 
 /**

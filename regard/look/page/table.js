@@ -1,5 +1,7 @@
 /** The shown map between words or pieces: computed once for ribbons and matrix. */
 
+import { say } from "./language.js";
+import { weight } from "./number.js";
 import { gather, mapOf, measuresOf, nameOf, sidesOf, unitsOf } from "./record.js";
 import { shown } from "./store.js";
 
@@ -7,12 +9,14 @@ import { shown } from "./store.js";
  * @typedef {import("./record.js").Look} Look
  * @typedef {import("./record.js").Unit} Unit
  * @typedef {{look: Look, view: import("./record.js").View, rows: Unit[], columns: Unit[], weights: number[][],
- *   measures: {entropy: number[], coverage: number[]} | null}} Table
+ *   measures: {entropy: number[], coverage: number[]} | null, several: One[] | null}} Table `several`: maps of several heads,
+ *   to be shown at once
+ * @typedef {{layer: number, head: number, weights: number[][]}} One
  * @typedef {{current: Table | null, listen: (listener: (table: Table | null) => void) => void}} Tables
  */
 
 const DEPENDS_ON = /** @type {const} */ ([
-  "entries", "focus", "unit", "specials", "kind", "layer", "head", "moment", "peek",
+  "entries", "focus", "unit", "specials", "kind", "layer", "head", "several", "moment", "peek",
 ]);
 
 /**
@@ -56,8 +60,22 @@ export function tableOf(state, look = shown(state)) {
   const rows = unitsOf(sides.rows, state.unit, state.specials);
   const columns = columnsOf(sides.columns, state, rows, map);
   const name = past === null ? nameOf(look, view) : `moment/${state.moment}`;
-  const measures = measuresOf(look, name, state.unit, rows, columns);
-  return { look: moment, view, rows, columns, weights: gather(map, rows, columns), measures };
+  const several = past === null ? severalOf(state, look, rows, columns) : null;
+  const measures = several ? null : measuresOf(look, name, state.unit, rows, columns);
+  return { look: moment, view, rows, columns, weights: gather(map, rows, columns), measures, several };
+}
+
+/**
+ * @param {import("./store.js").State} state
+ * @param {Look} look
+ * @param {Unit[]} rows
+ * @param {Unit[]} columns
+ * @returns {One[] | null}
+ */
+function severalOf({ several, kind }, look, rows, columns) {
+  const known = several.filter(({ layer, head }) => look.attention[kind]?.[layer]?.[head]);
+  if (known.length < 2) return null;
+  return known.map(({ layer, head }) => ({ layer, head, weights: gather(look.attention[kind][layer][head], rows, columns) }));
 }
 
 /**
@@ -86,4 +104,15 @@ function same(next, current, state, before) {
   if (next === null || current === null) return next === current;
   const settings = DEPENDS_ON.every((name) => name === "entries" || state[name] === before[name]);
   return settings && shown(state) === shown(before);
+}
+
+/**
+ * "“chat” → “cat”: 0.93"; of several heads each with its weight.
+ * @param {Table} table
+ * @param {number} t
+ * @param {number} j
+ */
+export function cellLabel({ rows, columns, weights, several }, t, j) {
+  const each = several?.map((one) => `${say("layer_head", { layer: one.layer + 1, head: one.head + 1 })} ${weight(one.weights[t][j])}`);
+  return say("cell", { row: rows[t].label, column: columns[j].label, weight: each?.join("; ") ?? weight(weights[t][j]) });
 }

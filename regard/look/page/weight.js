@@ -21,7 +21,7 @@ export function mountWeight(place, store, tables) {
     const table = tables.current;
     const row = unitAt(table?.rows ?? [], store.state.step);
     const column = unitAt(table?.columns ?? [], store.state.position);
-    place.hidden = table === null || !store.state.live || row < 0 || column < 0 || !store.state.pinned;
+    place.hidden = table === null || table.several !== null || !store.state.live || row < 0 || column < 0 || !store.state.pinned;
     if (table === null || place.hidden) return void replace(body);
     replace(body, ...controls(store, table, row, column));
   };

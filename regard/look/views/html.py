@@ -87,7 +87,7 @@ def _as_function(name: str, text: str) -> str:
 
 @lru_cache(maxsize=1)
 def _style() -> str:
-    return (PAGE / "style.css").read_text("utf-8")
+    return "".join((PAGE / name).read_text("utf-8") for name in ("style.css", "inside.css"))
 
 
 def _hash(text: str) -> str:

@@ -4,6 +4,7 @@ import random
 import zlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 
 from regard.data.toy.pairs import SPLITS, AlignedPair, check_split, length_bounds
 from regard.data.toy.phrases import english, french, german, korean
@@ -19,6 +20,7 @@ RENDERERS: dict[str, Callable[[Sentence], list[Token]]] = {
 }
 LENGTHS = (3, 60)
 LONG_LENGTHS = (40, 60)
+FOUND = 1_000  # sentences of a split that `find` knows
 # How often a sentence has 1, 2, 3 … clauses: mostly short, with a real tail up to 60 words.
 CLAUSE_WEIGHTS = (56, 24, 8, 3, 3, 2, 2, 2)
 
@@ -56,6 +58,11 @@ class PhraseCorpus:
         low, high = length_bounds(self.name, shortest, longest, min_words, max_words)
         return self._stream(split, count, seed, low, high)
 
+    def find(self, source: str) -> AlignedPair | None:
+        """The pair of one of the first 1,000 sentences of the splits valid and test; the grammar does not parse."""
+        split = split_of(source, held_out=False)
+        return _first_pairs(self, split).get(source) if split in ("valid", "test") else None
+
     def _stream(self, split: str, count: int, seed: int, low: int, high: int) -> Iterator[AlignedPair]:
         rng = random.Random(f"{self.name}/{split}/{seed}")
         grammar = Grammar(rng, allow_held_out=split == "structures")
@@ -72,6 +79,12 @@ class PhraseCorpus:
             structure = " / ".join(grammar.structures)
             yield AlignedPair(text, " ".join(token.text for token in target), sure, possible, structure)
             count -= 1
+
+
+@lru_cache(maxsize=2 * len(PAIRS))
+def _first_pairs(corpus: PhraseCorpus, split: str) -> dict[str, AlignedPair]:
+    """The first pairs of a split, by their source."""
+    return {pair.source: pair for pair in corpus.generate(split, FOUND)}
 
 
 def clause_numbers(low: int, high: int) -> tuple[list[int], list[int]]:
