@@ -41,13 +41,14 @@ from torch.nn import functional
 
 from regard.config.models import GnmtSettings
 from regard.models.contract import Batch, Model, ModelWeights, Output, State, Step
+from regard.models.inside import Inside
 from regard.models.paths import Paths, layer_path
 from regard.models.wiring import Wiring, score_formula
 from regard.nn.attention import Additive, Attend
 from regard.nn.attention.intervention import Intervention
 from regard.nn.attention.memory import Memory
 from regard.nn.attention.trace import Attention
-from regard.nn.cells import Lstm, scale_input_init
+from regard.nn.cells import Cell, Lstm, scale_input_init
 from regard.nn.dropout import dropout
 from regard.nn.embedding import Embeddings
 from regard.nn.products import PRODUCTS, Products, step_products
@@ -146,6 +147,25 @@ class Gnmt(Model):
             outputs, _ = layer.run(torch.cat([self._drop(below), contexts], -1), start)  # (B, T, D)
             below = outputs + below if self.settings.is_residual(number) else outputs
         return Output(self._drop(below), {"cross": weights[:, None, None]} if attention else None)
+
+    def inside(self) -> Inside:
+        cells: dict[str, Cell] = {
+            "encoder.1.forward": self.encoder_forward,
+            "encoder.1.backward": self.encoder_backward,
+            "decoder.1": self.bottom,
+        }
+        residuals: dict[str, tuple[str, str]] = {}
+        for half, upper in (("encoder", self.encoder_upper), ("decoder", self.upper)):
+            for number, cell in enumerate(upper, start=2):
+                assert isinstance(cell, Lstm)
+                cells[f"{half}.{number}"] = cell
+                if self.settings.is_residual(number - 1):
+                    below = f"{half}.{number - 1}"
+                    residuals[f"sum.{half}.{number}"] = (
+                        f"{half}.{number}",
+                        f"sum.{below}" if self.settings.is_residual(number - 2) else below,
+                    )
+        return Inside(self.embeddings.named, cells=cells, residuals=residuals)
 
     def paths(self) -> Paths:
         layers = layer_path(self.encoder_forward.is_fast)

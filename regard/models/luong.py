@@ -36,6 +36,7 @@ from torch import Tensor, nn
 
 from regard.config.models import LuongSettings
 from regard.models.contract import Batch, Model, ModelWeights, Output, State, Step
+from regard.models.inside import Inside, stack_cells
 from regard.models.paths import STEPS, Paths, layer_path
 from regard.models.wiring import Edge, Wiring, layer_name, score_formula, sharpness_note, stacked_decoder
 from regard.nn.attention import Attend, make_score, make_window
@@ -205,6 +206,20 @@ class Luong(Model):
             layers = self.decoder.step(product, layers, products, position)
         attentional = self._attentional(context, self._top(layers), products)
         return attentional, weights, (*layers, attentional) if self.input_feeding else layers, traces
+
+    def inside(self) -> Inside | None:
+        if self.settings.batch_norm:
+            return None  # a cell alone does not know its position
+        both = bool(self.encoder.backward_layers)
+        layers = range(1, len(self.encoder.layers) + 1)
+        return Inside(
+            self.embeddings.named,
+            cells=stack_cells("encoder", self.encoder) | stack_cells("decoder", self.decoder),
+            joined={f"joined.{n}": (f"encoder.{n}.forward", f"encoder.{n}.backward") for n in layers if both},
+            starts={} if self.query_is_current else {"start": f"decoder.{len(layers)}"},
+            hidden="attentional",
+            reads_backwards=self.reverse_source,
+        )
 
     def paths(self) -> Paths:
         decoder = STEPS if self.needs_steps else layer_path(self.decoder.is_fast)

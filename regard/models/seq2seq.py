@@ -29,6 +29,7 @@ from torch import Tensor, nn
 
 from regard.config.models import Seq2SeqSettings
 from regard.models.contract import Batch, Model, ModelWeights, Output, State, Step
+from regard.models.inside import Inside, stack_cells
 from regard.models.paths import STEPS, Paths, layer_path
 from regard.models.wiring import Wiring, maxout_decoder, stacked_decoder
 from regard.nn.attention.intervention import Intervention
@@ -140,6 +141,17 @@ class Seq2Seq(Model):
             hidden, _ = self.decoder.run(words, state, lengths)
         return Output(self._drop(hidden), {} if attention else None)
 
+    def inside(self) -> Inside | None:
+        if self.settings.batch_norm:
+            return None  # a cell alone does not know its position
+        cells, embed = stack_cells("encoder", self.encoder), self.embeddings.named
+        if isinstance(self.decoder, ChoDecoder):
+            cells["decoder.1"] = self.decoder.cell
+            return Inside(
+                embed, cells, starts={"start": "decoder.1"}, hidden="maxout", reads_backwards=self.reverse_source
+            )
+        return Inside(embed, cells | stack_cells("decoder", self.decoder), reads_backwards=self.reverse_source)
+
     def paths(self) -> Paths:
         decoder = STEPS if isinstance(self.decoder, ChoDecoder) else layer_path(self.decoder.is_fast)
         return Paths(layer_path(self.encoder.is_fast), decoder)
@@ -158,6 +170,7 @@ class ChoCell(Cell):
     """Cho's decoder cell; the state also carries the constant C c, the summary's part of the gates."""
 
     gates = 3
+    equation = "s = (1 − z) ∘ s̃ + z ∘ s₋₁"
 
     def make_norm(self) -> nn.Module:
         return GruNorm(self.hidden_size)
@@ -165,13 +178,22 @@ class ChoCell(Cell):
     def forward(
         self, projected: Tensor, state: tuple[Tensor, ...], products: Products = PRODUCTS
     ) -> tuple[Tensor, ...]:
+        _, update, candidate = self._gates(projected, state, products)
+        return interpolate(candidate, state[0], update), state[1]
+
+    def gate_values(
+        self, projected: Tensor, state: tuple[Tensor, ...], products: Products = PRODUCTS
+    ) -> dict[str, Tensor]:
+        reset, update, candidate = self._gates(projected, state, products)
+        return {"reset r": reset, "update z": update, "candidate s̃": candidate}
+
+    def _gates(self, projected: Tensor, state: tuple[Tensor, ...], products: Products) -> tuple[Tensor, Tensor, Tensor]:
         hidden, summary = state
         from_input = (self._input_product(projected) + self.bias).chunk(3, -1)
         from_hidden = (self._hidden_product(hidden, products) + summary).chunk(3, -1)  # U s + C c
         update = torch.sigmoid(from_input[0] + from_hidden[0])
         reset = torch.sigmoid(from_input[1] + from_hidden[1])
-        candidate = torch.tanh(from_input[2] + reset * from_hidden[2])
-        return interpolate(candidate, hidden, update), summary
+        return reset, update, torch.tanh(from_input[2] + reset * from_hidden[2])
 
 
 class ChoDecoder(nn.Module):

@@ -26,6 +26,7 @@ class Cell(nn.Module, ABC):
     gates: int
     state_tensors: int = 1
     kernel: bool = False  # whether `rnn_kernels` has a fast path
+    equation: str  # of the state, with the names of `gate_values`
 
     def __init__(self, input_size: int, hidden_size: int, layer_norm: bool = False) -> None:
         super().__init__()
@@ -68,6 +69,10 @@ class Cell(nn.Module, ABC):
         """The same at a position of the sentence, counted from 0; only batch normalisation depends on it."""
         after: CellState = self(projected, state, products)
         return after
+
+    def gate_values(self, projected: Tensor, state: CellState, products: Products = PRODUCTS) -> dict[str, Tensor]:
+        """The gates (N, D) by name, from the input of `forward`; none for a plain RNN."""
+        return {}
 
     def run(
         self,
@@ -139,6 +144,7 @@ class Rnn(Cell):
     """
 
     gates = 1
+    equation = "h = tanh(W x + U h₋₁ + b)"
 
     def forward(self, projected: Tensor, state: CellState, products: Products = PRODUCTS) -> CellState:
         return (torch.tanh(self._input_product(projected) + self._hidden_product(state[0], products) + self.bias),)
@@ -152,6 +158,7 @@ class Gru(Cell):
 
     gates = 3
     kernel = True
+    equation = "h = (1 − z) ∘ n + z ∘ h₋₁"
 
     def __init__(self, input_size: int, hidden_size: int, layer_norm: bool = False) -> None:
         super().__init__(input_size, hidden_size, layer_norm)
@@ -161,13 +168,19 @@ class Gru(Cell):
         return GruNorm(self.hidden_size)
 
     def forward(self, projected: Tensor, state: CellState, products: Products = PRODUCTS) -> CellState:
-        (hidden,) = state
+        _, update, candidate = self._gates(projected, state, products)
+        return (interpolate(candidate, state[0], update),)
+
+    def gate_values(self, projected: Tensor, state: CellState, products: Products = PRODUCTS) -> dict[str, Tensor]:
+        reset, update, candidate = self._gates(projected, state, products)
+        return {"reset r": reset, "update z": update, "candidate n": candidate}
+
+    def _gates(self, projected: Tensor, state: CellState, products: Products) -> tuple[Tensor, Tensor, Tensor]:
         from_input = (self._input_product(projected) + self.bias).chunk(3, -1)
-        from_hidden = (self._hidden_product(hidden, products) + self.bias_hidden).chunk(3, -1)
+        from_hidden = (self._hidden_product(state[0], products) + self.bias_hidden).chunk(3, -1)
         reset = torch.sigmoid(from_input[0] + from_hidden[0])
         update = torch.sigmoid(from_input[1] + from_hidden[1])
-        candidate = torch.tanh(from_input[2] + reset * from_hidden[2])
-        return (interpolate(candidate, hidden, update),)
+        return reset, update, torch.tanh(from_input[2] + reset * from_hidden[2])
 
     def _sequence(
         self, projected: Tensor, state: CellState, real: Tensor | None, backwards: bool
@@ -189,6 +202,7 @@ class PaperGru(Cell):
     """
 
     gates = 3
+    equation = "h = (1 − z) ∘ h₋₁ + z ∘ s̃"
 
     def __init__(self, input_size: int, hidden_size: int, layer_norm: bool = False) -> None:
         super().__init__(input_size, hidden_size, layer_norm)
@@ -203,6 +217,14 @@ class PaperGru(Cell):
         return GruNorm(self.hidden_size)
 
     def forward(self, projected: Tensor, state: CellState, products: Products = PRODUCTS) -> CellState:
+        _, update, candidate = self._gates(projected, state, products)
+        return (interpolate(state[0], candidate, update),)
+
+    def gate_values(self, projected: Tensor, state: CellState, products: Products = PRODUCTS) -> dict[str, Tensor]:
+        reset, update, candidate = self._gates(projected, state, products)
+        return {"reset r": reset, "update z": update, "candidate s̃": candidate}
+
+    def _gates(self, projected: Tensor, state: CellState, products: Products) -> tuple[Tensor, Tensor, Tensor]:
         (hidden,) = state
         size = self.hidden_size
         from_input = self._input_product(projected) + self.bias
@@ -211,8 +233,7 @@ class PaperGru(Cell):
         product = products(reset * hidden, self.weight_candidate)
         if self.norm_candidate is not None:
             product = self.norm_candidate(product)
-        candidate = torch.tanh(from_input[:, 2 * size :] + product)
-        return (interpolate(hidden, candidate, update),)
+        return reset, update, torch.tanh(from_input[:, 2 * size :] + product)
 
 
 class Lstm(Cell):
@@ -221,6 +242,7 @@ class Lstm(Cell):
     gates = 4
     state_tensors = 2
     kernel = True
+    equation = "c = f ∘ c₋₁ + i ∘ g,  h = o ∘ tanh(c)"
 
     def __init__(self, input_size: int, hidden_size: int, layer_norm: bool = False) -> None:
         super().__init__(input_size, hidden_size, layer_norm)
@@ -228,12 +250,19 @@ class Lstm(Cell):
         self.bias.data[hidden_size : 2 * hidden_size] = 1.0
 
     def forward(self, projected: Tensor, state: CellState, products: Products = PRODUCTS) -> CellState:
-        hidden, cell = state
-        gates = self._input_product(projected) + self._hidden_product(hidden, products) + self.bias
-        input_gate, forget_gate, candidate, output_gate = gates.chunk(4, -1)
-        cell = torch.sigmoid(forget_gate) * cell + torch.sigmoid(input_gate) * torch.tanh(candidate)
+        input_gate, forget_gate, output_gate, candidate = self._gates(projected, state, products)
+        cell = forget_gate * state[1] + input_gate * candidate
         shown = cell if self.norm_cell is None else self.norm_cell(cell)
-        return torch.sigmoid(output_gate) * torch.tanh(shown), cell
+        return output_gate * torch.tanh(shown), cell
+
+    def gate_values(self, projected: Tensor, state: CellState, products: Products = PRODUCTS) -> dict[str, Tensor]:
+        input_gate, forget_gate, output_gate, candidate = self._gates(projected, state, products)
+        return {"input i": input_gate, "forget f": forget_gate, "output o": output_gate, "candidate g": candidate}
+
+    def _gates(self, projected: Tensor, state: CellState, products: Products) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        gates = self._input_product(projected) + self._hidden_product(state[0], products) + self.bias
+        input_gate, forget_gate, candidate, output_gate = gates.chunk(4, -1)
+        return input_gate.sigmoid(), forget_gate.sigmoid(), output_gate.sigmoid(), candidate.tanh()
 
     def _sequence(
         self, projected: Tensor, state: CellState, real: Tensor | None, backwards: bool
