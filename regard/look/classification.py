@@ -13,7 +13,7 @@ from torch import Tensor
 
 from regard.data.images.pixels import Pixels, png_of
 from regard.nn.attention.intervention import Kind
-from regard.nn.image.attention_map import Cells, Seen
+from regard.nn.image.attention_map import Cells, Gates, Seen
 
 FORMAT = "regard-seen/1"
 
@@ -76,6 +76,18 @@ def _module(seen: Seen) -> dict[str, Any]:
         "channels": _nested(weights.mean((1, 2))),
         "before": _nested(np.abs(only_image(seen.before)).mean(0)),
         "after": _nested(np.abs(only_image(seen.after)).mean(0)),
+        "branches": _branches(seen),
+    }
+
+
+def _branches(seen: Gates) -> dict[str, Any] | None:
+    """Channel and spatial attention apart, and how they give the weights; None for a module without both."""
+    if seen.channel is None or seen.spatial is None:
+        return None
+    return {
+        "channel": _nested(only_image(seen.channel)),
+        "spatial": _nested(only_image(seen.spatial)),
+        "join": seen.join,
     }
 
 

@@ -33,6 +33,7 @@ from torch import Tensor
 
 from regard.config.models import BahdanauSettings
 from regard.models.contract import Batch, Model, ModelWeights, Output, State, Step
+from regard.models.inside import Inside
 from regard.models.paths import STEPS, Paths, layer_path
 from regard.models.wiring import Wiring, maxout_decoder, score_formula, sharpness_note
 from regard.nn.attention import Attend, make_score
@@ -142,6 +143,19 @@ class Bahdanau(Model):
         hidden = self._deep_output(torch.stack(states, 1), words, torch.stack(contexts, 1))
         recorded: Attention | None = {"cross": torch.stack(weights, 1)[:, None, None]} if attention else None
         return Output(hidden, recorded)
+
+    def inside(self) -> Inside:
+        return Inside(
+            self.embeddings.named,
+            cells={
+                "encoder.1.forward": self.encoder_forward,
+                "encoder.1.backward": self.encoder_backward,
+                "decoder.1": self.cell,
+            },
+            joined={"annotation": ("encoder.1.forward", "encoder.1.backward")},
+            starts={"start": "decoder.1"},
+            hidden="maxout",
+        )
 
     def paths(self) -> Paths:
         return Paths(layer_path(self.encoder_forward.is_fast), STEPS)

@@ -33,6 +33,7 @@ from torch.nn import functional
 
 from regard.config.models import ModelConfig, TransformerSettings
 from regard.errors import NoAttention
+from regard.models.inside import Inside
 from regard.models.paths import Paths
 from regard.nn.attention.intervention import Intervention, Kind
 from regard.nn.attention.memory import Memory
@@ -223,6 +224,10 @@ class Model(Predictor):
             if step.attention is not None:
                 recorded.append(step.attention)
         return Output(torch.stack(hidden, 1), join_steps(recorded, memory) if attention else None)
+
+    def inside(self) -> Inside | None:
+        """What stands behind the boxes of the model's diagram; None: unknown."""
+        return None
 
     def paths(self) -> Paths | None:
         """The code paths of the model, for `regard info`; None: unknown."""

@@ -29,14 +29,16 @@ from torch import Tensor, nn
 
 from regard.config.models import Seq2SeqSettings
 from regard.models.contract import Batch, Model, ModelWeights, Output, State, Step
+from regard.models.inside import Inside, stack_cells
 from regard.models.paths import STEPS, Paths, layer_path
 from regard.models.wiring import Wiring, maxout_decoder, stacked_decoder
 from regard.nn.attention.intervention import Intervention
 from regard.nn.attention.memory import Memory
-from regard.nn.cells import Cell, GruNorm, Stack, interpolate, maxout, reorder, reversal, uniform_linear
+from regard.nn.cells import Cell, GruNorm, interpolate, maxout, reorder, reversal, uniform_linear
 from regard.nn.dropout import dropout
 from regard.nn.embedding import Embeddings
 from regard.nn.products import PRODUCTS, Products, step_products
+from regard.nn.stack import Stack
 
 
 class Seq2Seq(Model):
@@ -61,6 +63,7 @@ class Seq2Seq(Model):
             hidden,
             dropout=settings.dropout,
             layer_norm=settings.layer_norm,
+            batch_norm=settings.batch_norm,
         )
         self.decoder: Stack | ChoDecoder
         if at_every_step:
@@ -73,10 +76,12 @@ class Seq2Seq(Model):
                 hidden,
                 dropout=settings.dropout,
                 layer_norm=settings.layer_norm,
+                batch_norm=settings.batch_norm,
             )
 
     def compilable(self) -> ModelWeights | None:
-        return ModelWeights(self.settings, self.state_dict()) if type(self) is Seq2Seq else None
+        ours = type(self) is Seq2Seq and not self.settings.batch_norm
+        return ModelWeights(self.settings, self.state_dict()) if ours else None
 
     def encode(
         self,
@@ -114,7 +119,8 @@ class Seq2Seq(Model):
             after = self.decoder.step(self.decoder.cell.project(word), state.tensors)
             hidden = self.decoder.output(after[0], word, state.tensors[2])
         else:
-            after = self.decoder.step(self.decoder.cell(0).project(word), state.tensors)
+            product = self.decoder.cell(0).project(word)
+            after = self.decoder.step(product, state.tensors, position=state.position)
             hidden = after[-self.decoder.tensors_per_layer]
         return Step(self._drop(hidden), state.advance(after), {} if attention else None)
 
@@ -130,8 +136,21 @@ class Seq2Seq(Model):
                 states.append(state[0])
             hidden = self.decoder.output(torch.stack(states, 1), words, state[2].unsqueeze(1))
         else:
-            hidden, _ = self.decoder.run(words, state)
+            # only the statistics of batch normalisation depend on where a target ends
+            lengths = batch.target_mask.sum(1) if self.settings.batch_norm and self.training else None
+            hidden, _ = self.decoder.run(words, state, lengths)
         return Output(self._drop(hidden), {} if attention else None)
+
+    def inside(self) -> Inside | None:
+        if self.settings.batch_norm:
+            return None  # a cell alone does not know its position
+        cells, embed = stack_cells("encoder", self.encoder), self.embeddings.named
+        if isinstance(self.decoder, ChoDecoder):
+            cells["decoder.1"] = self.decoder.cell
+            return Inside(
+                embed, cells, starts={"start": "decoder.1"}, hidden="maxout", reads_backwards=self.reverse_source
+            )
+        return Inside(embed, cells | stack_cells("decoder", self.decoder), reads_backwards=self.reverse_source)
 
     def paths(self) -> Paths:
         decoder = STEPS if isinstance(self.decoder, ChoDecoder) else layer_path(self.decoder.is_fast)
@@ -151,6 +170,7 @@ class ChoCell(Cell):
     """Cho's decoder cell; the state also carries the constant C c, the summary's part of the gates."""
 
     gates = 3
+    equation = "s = (1 − z) ∘ s̃ + z ∘ s₋₁"
 
     def make_norm(self) -> nn.Module:
         return GruNorm(self.hidden_size)
@@ -158,13 +178,22 @@ class ChoCell(Cell):
     def forward(
         self, projected: Tensor, state: tuple[Tensor, ...], products: Products = PRODUCTS
     ) -> tuple[Tensor, ...]:
+        _, update, candidate = self._gates(projected, state, products)
+        return interpolate(candidate, state[0], update), state[1]
+
+    def gate_values(
+        self, projected: Tensor, state: tuple[Tensor, ...], products: Products = PRODUCTS
+    ) -> dict[str, Tensor]:
+        reset, update, candidate = self._gates(projected, state, products)
+        return {"reset r": reset, "update z": update, "candidate s̃": candidate}
+
+    def _gates(self, projected: Tensor, state: tuple[Tensor, ...], products: Products) -> tuple[Tensor, Tensor, Tensor]:
         hidden, summary = state
         from_input = (self._input_product(projected) + self.bias).chunk(3, -1)
         from_hidden = (self._hidden_product(hidden, products) + summary).chunk(3, -1)  # U s + C c
         update = torch.sigmoid(from_input[0] + from_hidden[0])
         reset = torch.sigmoid(from_input[1] + from_hidden[1])
-        candidate = torch.tanh(from_input[2] + reset * from_hidden[2])
-        return interpolate(candidate, hidden, update), summary
+        return reset, update, torch.tanh(from_input[2] + reset * from_hidden[2])
 
 
 class ChoDecoder(nn.Module):

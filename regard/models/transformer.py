@@ -32,6 +32,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 import torch
 from torch import Tensor, nn
@@ -39,6 +40,7 @@ from torch import Tensor, nn
 from regard.config.models import TransformerSettings
 from regard.config.vocabulary import BOS, PAD
 from regard.models.contract import Batch, Model, ModelWeights, Output, State, Step, TransformerWeights
+from regard.models.inside import Inside, SubLayer
 from regard.models.paths import STEPS, WHOLE, Paths
 from regard.models.wiring import Wiring, state_text
 from regard.nn.attention.intervention import Intervention, Kind
@@ -214,6 +216,26 @@ class Transformer(Model):
             recorded = {"decoder-self": recorder.weights("decoder-self"), "cross": across}
         traces = tuple(each for seen in recorder.seen for each in seen.traces()) if trace else ()
         return Step(self.decoder_norm(y), TransformerState.of(cache), recorded, traces)
+
+    def inside(self) -> Inside:
+        boxes: dict[str, list[SubLayer]] = {}
+        for number, layer in enumerate(self.encoder, start=1):
+            assert isinstance(layer, EncoderLayer)
+            boxes[f"encoder.{number}"] = [
+                SubLayer("self-attention", layer.self_norm, layer.self_attention),
+                SubLayer("feed-forward", layer.feedforward_norm, layer.feedforward),
+            ]
+        for number, own in enumerate(self._decoder_layers(), start=1):
+            boxes[f"decoder.{number}.self"] = [SubLayer("self-attention", own.self_norm, own.self_attention)]
+            boxes[f"decoder.{number}"] = [SubLayer("feed-forward", own.feedforward_norm, own.feedforward)]
+        return Inside(self._summands, sub_layers=boxes)
+
+    def _summands(self, side: Literal["source", "target"], ids: Tensor) -> dict[str, Tensor]:
+        """√d E and PE, (T, D) each."""
+        weight = (self.embeddings.source if side == "source" else self.embeddings.target).weight
+        places = position_table(power_of_two(len(ids)), weight.size(1), self.positions, weight.dtype, weight.device)
+        read = ids if side == "source" else self._start(ids)
+        return {"E" if self.scale == 1.0 else "√d E": self.scale * weight[read], "PE": places[: len(ids)]}
 
     def paths(self) -> Paths:
         return Paths(WHOLE, WHOLE, f"{STEPS}, with a cache of keys and values")

@@ -1,4 +1,4 @@
-"""Recurrent cells, one step at a time or over a whole sentence, and stacks of them.
+"""Recurrent cells, one step at a time or over a whole sentence; `stack.py` stacks them.
 
 A cell's state is a tuple of (N, D) tensors; the first is its output. The input product W x does not depend on the state
 and is computed once for all steps (`project`).
@@ -12,7 +12,6 @@ import torch
 from torch import Tensor, nn
 
 from regard.config.models import CellName
-from regard.nn.dropout import dropout
 from regard.nn.products import PRODUCTS, Products, step_products
 from regard.nn.rnn_kernels import GruSequence, LstmSequence
 
@@ -27,6 +26,7 @@ class Cell(nn.Module, ABC):
     gates: int
     state_tensors: int = 1
     kernel: bool = False  # whether `rnn_kernels` has a fast path
+    equation: str  # of the state, with the names of `gate_values`
 
     def __init__(self, input_size: int, hidden_size: int, layer_norm: bool = False) -> None:
         super().__init__()
@@ -64,6 +64,15 @@ class Cell(nn.Module, ABC):
     @abstractmethod
     def forward(self, projected: Tensor, state: CellState, products: Products = PRODUCTS) -> CellState:
         """The next state, from the input product (N, gates·D) and the current state."""
+
+    def at_step(self, projected: Tensor, state: CellState, products: Products, position: int) -> CellState:
+        """The same at a position of the sentence, counted from 0; only batch normalisation depends on it."""
+        after: CellState = self(projected, state, products)
+        return after
+
+    def gate_values(self, projected: Tensor, state: CellState, products: Products = PRODUCTS) -> dict[str, Tensor]:
+        """The gates (N, D) by name, from the input of `forward`; none for a plain RNN."""
+        return {}
 
     def run(
         self,
@@ -135,6 +144,7 @@ class Rnn(Cell):
     """
 
     gates = 1
+    equation = "h = tanh(W x + U h₋₁ + b)"
 
     def forward(self, projected: Tensor, state: CellState, products: Products = PRODUCTS) -> CellState:
         return (torch.tanh(self._input_product(projected) + self._hidden_product(state[0], products) + self.bias),)
@@ -148,6 +158,7 @@ class Gru(Cell):
 
     gates = 3
     kernel = True
+    equation = "h = (1 − z) ∘ n + z ∘ h₋₁"
 
     def __init__(self, input_size: int, hidden_size: int, layer_norm: bool = False) -> None:
         super().__init__(input_size, hidden_size, layer_norm)
@@ -157,13 +168,19 @@ class Gru(Cell):
         return GruNorm(self.hidden_size)
 
     def forward(self, projected: Tensor, state: CellState, products: Products = PRODUCTS) -> CellState:
-        (hidden,) = state
+        _, update, candidate = self._gates(projected, state, products)
+        return (interpolate(candidate, state[0], update),)
+
+    def gate_values(self, projected: Tensor, state: CellState, products: Products = PRODUCTS) -> dict[str, Tensor]:
+        reset, update, candidate = self._gates(projected, state, products)
+        return {"reset r": reset, "update z": update, "candidate n": candidate}
+
+    def _gates(self, projected: Tensor, state: CellState, products: Products) -> tuple[Tensor, Tensor, Tensor]:
         from_input = (self._input_product(projected) + self.bias).chunk(3, -1)
-        from_hidden = (self._hidden_product(hidden, products) + self.bias_hidden).chunk(3, -1)
+        from_hidden = (self._hidden_product(state[0], products) + self.bias_hidden).chunk(3, -1)
         reset = torch.sigmoid(from_input[0] + from_hidden[0])
         update = torch.sigmoid(from_input[1] + from_hidden[1])
-        candidate = torch.tanh(from_input[2] + reset * from_hidden[2])
-        return (interpolate(candidate, hidden, update),)
+        return reset, update, torch.tanh(from_input[2] + reset * from_hidden[2])
 
     def _sequence(
         self, projected: Tensor, state: CellState, real: Tensor | None, backwards: bool
@@ -185,6 +202,7 @@ class PaperGru(Cell):
     """
 
     gates = 3
+    equation = "h = (1 − z) ∘ h₋₁ + z ∘ s̃"
 
     def __init__(self, input_size: int, hidden_size: int, layer_norm: bool = False) -> None:
         super().__init__(input_size, hidden_size, layer_norm)
@@ -199,6 +217,14 @@ class PaperGru(Cell):
         return GruNorm(self.hidden_size)
 
     def forward(self, projected: Tensor, state: CellState, products: Products = PRODUCTS) -> CellState:
+        _, update, candidate = self._gates(projected, state, products)
+        return (interpolate(state[0], candidate, update),)
+
+    def gate_values(self, projected: Tensor, state: CellState, products: Products = PRODUCTS) -> dict[str, Tensor]:
+        reset, update, candidate = self._gates(projected, state, products)
+        return {"reset r": reset, "update z": update, "candidate s̃": candidate}
+
+    def _gates(self, projected: Tensor, state: CellState, products: Products) -> tuple[Tensor, Tensor, Tensor]:
         (hidden,) = state
         size = self.hidden_size
         from_input = self._input_product(projected) + self.bias
@@ -207,8 +233,7 @@ class PaperGru(Cell):
         product = products(reset * hidden, self.weight_candidate)
         if self.norm_candidate is not None:
             product = self.norm_candidate(product)
-        candidate = torch.tanh(from_input[:, 2 * size :] + product)
-        return (interpolate(hidden, candidate, update),)
+        return reset, update, torch.tanh(from_input[:, 2 * size :] + product)
 
 
 class Lstm(Cell):
@@ -217,6 +242,7 @@ class Lstm(Cell):
     gates = 4
     state_tensors = 2
     kernel = True
+    equation = "c = f ∘ c₋₁ + i ∘ g,  h = o ∘ tanh(c)"
 
     def __init__(self, input_size: int, hidden_size: int, layer_norm: bool = False) -> None:
         super().__init__(input_size, hidden_size, layer_norm)
@@ -224,12 +250,19 @@ class Lstm(Cell):
         self.bias.data[hidden_size : 2 * hidden_size] = 1.0
 
     def forward(self, projected: Tensor, state: CellState, products: Products = PRODUCTS) -> CellState:
-        hidden, cell = state
-        gates = self._input_product(projected) + self._hidden_product(hidden, products) + self.bias
-        input_gate, forget_gate, candidate, output_gate = gates.chunk(4, -1)
-        cell = torch.sigmoid(forget_gate) * cell + torch.sigmoid(input_gate) * torch.tanh(candidate)
+        input_gate, forget_gate, output_gate, candidate = self._gates(projected, state, products)
+        cell = forget_gate * state[1] + input_gate * candidate
         shown = cell if self.norm_cell is None else self.norm_cell(cell)
-        return torch.sigmoid(output_gate) * torch.tanh(shown), cell
+        return output_gate * torch.tanh(shown), cell
+
+    def gate_values(self, projected: Tensor, state: CellState, products: Products = PRODUCTS) -> dict[str, Tensor]:
+        input_gate, forget_gate, output_gate, candidate = self._gates(projected, state, products)
+        return {"input i": input_gate, "forget f": forget_gate, "output o": output_gate, "candidate g": candidate}
+
+    def _gates(self, projected: Tensor, state: CellState, products: Products) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        gates = self._input_product(projected) + self._hidden_product(state[0], products) + self.bias
+        input_gate, forget_gate, candidate, output_gate = gates.chunk(4, -1)
+        return input_gate.sigmoid(), forget_gate.sigmoid(), output_gate.sigmoid(), candidate.tanh()
 
     def _sequence(
         self, projected: Tensor, state: CellState, real: Tensor | None, backwards: bool
@@ -256,80 +289,6 @@ def scale_input_init(cell: Cell) -> Cell:
     """
     cell.weight_input.mul_(STACKED_INPUT_SCALE)
     return cell
-
-
-class Stack(nn.Module):
-    """Stacked recurrent layers with dropout between them; the bottom layer may have a wider input."""
-
-    def __init__(
-        self,
-        cell: CellName,
-        layers: int,
-        input_size: int,
-        hidden_size: int,
-        *,
-        dropout: float,
-        layer_norm: bool,
-        bidirectional: bool = False,
-    ) -> None:
-        super().__init__()
-        self.dropout = dropout
-        make, size = CELLS[cell], hidden_size // 2 if bidirectional else hidden_size
-
-        def cells() -> nn.ModuleList:
-            upper = (scale_input_init(make(hidden_size, size, layer_norm)) for _ in range(layers - 1))
-            return nn.ModuleList([make(input_size, size, layer_norm), *upper])
-
-        self.layers = cells()
-        self.backward_layers = cells() if bidirectional else nn.ModuleList()
-
-    @property
-    def is_fast(self) -> bool:
-        """Whether `run` uses the kernels."""
-        return self.cell(0).is_fast
-
-    @property
-    def tensors_per_layer(self) -> int:
-        """Number of tensors in a layer's state."""
-        return self.cell(0).state_tensors
-
-    def cell(self, layer: int) -> Cell:
-        """The cell of a layer, counted from 0 at the bottom."""
-        cell = self.layers[layer]
-        assert isinstance(cell, Cell)
-        return cell
-
-    def run(
-        self, inputs: Tensor, state: CellState | None = None, lengths: Tensor | None = None
-    ) -> tuple[Tensor, CellState]:
-        """Outputs of the top layer (B, S, D) and the flat final state of all layers."""
-        final: list[Tensor] = []
-        per_layer = self.tensors_per_layer
-        for number in range(len(self.layers)):
-            if number:
-                inputs = dropout(inputs, self.dropout, self.training)
-            start = None if state is None else state[number * per_layer : (number + 1) * per_layer]
-            outputs, after = self.cell(number).run(inputs, start, lengths)
-            if self.backward_layers:
-                backward = self.backward_layers[number]
-                assert isinstance(backward, Cell)
-                back_outputs, back_after = backward.run(inputs, None, lengths, backwards=True)
-                outputs = torch.cat([outputs, back_outputs], -1)
-                after = tuple(torch.cat(pair, -1) for pair in zip(after, back_after, strict=True))
-            inputs = outputs
-            final.extend(after)
-        return inputs, tuple(final)
-
-    def step(self, projected: Tensor, state: CellState, products: Products = PRODUCTS) -> CellState:
-        """The flat state of all layers after one step, from the bottom layer's input product (N, gates·D)."""
-        per_layer = self.tensors_per_layer
-        after = list(self.cell(0)(projected, state[:per_layer], products))
-        for number in range(1, len(self.layers)):
-            cell = self.cell(number)
-            inputs = dropout(after[-per_layer], self.dropout, self.training)
-            below = cell.project(inputs, products=products)
-            after.extend(cell(below, state[number * per_layer : (number + 1) * per_layer], products))
-        return tuple(after)
 
 
 def reversal(lengths: Tensor, source_length: int, keep_last: bool = False) -> Tensor:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from typing import Literal
 
 import torch
 from torch import Tensor, nn
@@ -70,6 +71,10 @@ class Embeddings(nn.Module):
     def read_target(self, ids: Tensor) -> Tensor:
         """Embeddings (..., E) of target ids, with dropout in training."""
         return dropout(self.target(ids), self.dropout, self.training)
+
+    def named(self, side: Literal["source", "target"], ids: Tensor) -> dict[str, Tensor]:
+        """The input vectors (T, E) of ids (T,), by name."""
+        return {"E": self.read_source(ids) if side == "source" else self.read_target(ids)}
 
     def project(self, hidden: Tensor, columns: Tensor | None = None) -> Tensor:
         """Logits (..., V) of hidden (..., D), or only of the vocabulary entries `columns`."""

@@ -17,6 +17,7 @@ from starlette.middleware.gzip import GZipMiddleware
 
 from regard import __version__
 from regard.errors import LongLine
+from regard.serve.architecture_routes import architecture_routes
 from regard.serve.docs_page import docs_page
 from regard.serve.errors import ApiError, ClientGone
 from regard.serve.files import file_routes
@@ -73,6 +74,7 @@ def build_app(
     if len(models):
         app.include_router(file_routes(service))
     app.include_router(own_routes(service))
+    app.include_router(architecture_routes(service))
     app.include_router(vector_routes(service))
     if models.images:
         from regard.serve.image_routes import image_routes  # Pillow

@@ -7,7 +7,7 @@ import json
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
 from typing import Annotated, Any, Literal
 
-from fastapi import APIRouter, Query, Request
+from fastapi import APIRouter, Request
 from fastapi.responses import Response, StreamingResponse
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -181,29 +181,6 @@ def own_routes(service: Service) -> APIRouter:
         check_look(service, model, asked)
         record = await service.wait(request, service.queue.call(_looker(model, asked)))
         return Response(record, media_type="application/json")
-
-    @router.get(
-        "/diagram",
-        response_class=Response,
-        responses={200: {"content": {"image/svg+xml": {}}}, **errors(403, 404, 422, 429)},
-    )
-    async def diagram(
-        request: Request,
-        model: Annotated[str, Query(description="name of a model, from /api/models")],
-        source: Annotated[str, Query(max_length=400, description="source sentence, up to 8 words")],
-        target: Annotated[str, Query(max_length=400, description="its translation, up to 8 words")],
-    ) -> Response:
-        """The architecture of a model, unrolled over a short sentence, as SVG."""
-        from regard.look.views.diagram import build_diagram  # imports torch, which a translation does without
-        from regard.look.views.diagram_svg import draw_diagram
-
-        service.admit(request)
-        found = find(service, model)
-        try:
-            graph = build_diagram(found.translator.recipe.model, source, target)
-        except RegardError as error:
-            raise ApiError(422, str(error)) from None
-        return Response(draw_diagram(graph, model, styled=False), media_type="image/svg+xml")
 
     @router.post(
         "/translate/stream",

@@ -12,6 +12,7 @@ from page_help import MARKUP, SENTENCE, serving, share
 from playwright.sync_api import expect
 
 import regard
+from regard.look.nodes import node_numbers
 from regard.nn.attention.intervention import Edit, Intervention
 
 Open = Callable[..., Any]
@@ -172,6 +173,36 @@ def test_the_architecture_stands_over_the_words_and_is_lit(visit: Open, translat
     assert "Attention scores" in page.locator(".stages [aria-current=step]").inner_text()
     third = next(at for at, piece in enumerate(translators["bahdanau"].look(SENTENCE).target.pieces) if piece.unit == 2)
     assert f"{third + 1} / " in page.locator(".at-word").inner_text()
+
+
+def test_a_box_of_the_architecture_opens_its_numbers(visit: Open, translators: dict[str, Any]) -> None:
+    page = visit(looking("bahdanau", panel="map"))
+    page.locator(".diagram svg").wait_for()
+    look = translators["bahdanau"].look(SENTENCE)
+
+    def shown(node: str, place: int) -> None:
+        vectors = node_numbers(translators["bahdanau"].model, look, node, place).groups[0].vectors
+        rows = page.locator(".box-numbers tr")
+        expect(rows.locator("th")).to_have_text([vector.name for vector in vectors])
+        told = [f"mean {vector.mean:.2f}" if vector.gate else f"norm {vector.norm:.2f}" for vector in vectors]
+        assert rows.locator("td.number:not(.under)").all_inner_texts() == told
+
+    third = next(at for at, piece in enumerate(look.target.pieces) if piece.unit == 2)
+    page.locator('.diagram [data-node="decoder.1"][data-place="3"] text').first.click()
+    shown("decoder.1", third)
+    page.locator(".box-numbers canvas.strip").nth(1).hover(position={"x": 3, "y": 3})
+    first = node_numbers(translators["bahdanau"].model, look, "decoder.1", third).groups[0].vectors[1].values[0]
+    assert page.locator(".box-numbers .under").nth(1).inner_text() == f"1: {first:.4f}"
+    second = next(at for at, piece in enumerate(look.source.pieces) if piece.unit == 1)
+    box = page.locator('.diagram [data-node="encoder.1.backward"][data-place="2"]')
+    box.focus()
+    page.keyboard.press("Enter")
+    expect(page.locator(".box-numbers h3")).to_contain_text(look.source.pieces[second].text)
+    shown("encoder.1.backward", second)
+    page.keyboard.press("ArrowRight")
+    assert box.evaluate("(each) => each !== document.activeElement && document.activeElement.dataset.place === '3'")
+    page.locator(".box-numbers").get_by_role("button", name="Close").click()
+    assert page.locator(".box-numbers tr").count() == 0
 
 
 @pytest.mark.parametrize("unit", ["words", "pieces"])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ from page_help import SENTENCE, serving, share
 from PIL import Image
 from playwright.sync_api import expect
 from serve_help import tiny
+from test_page_alive import serious
 
 from regard.nn.attention.intervention import Intervention
 
@@ -75,7 +77,7 @@ def veils(page: Any) -> list[float]:
 
 
 def test_an_image_is_chosen_and_each_word_shows_where_it_looked(visit: Open, models: dict[str, Any]) -> None:
-    page = visit("model=scenes")
+    page = visit("model=scenes&overlay=veil")
     page.get_by_role("button", name="Image", exact=True).click()
     choose(page, CHOSEN)
     look = models["scenes"].captioner.look(pixels(CHOSEN))
@@ -98,6 +100,53 @@ def test_an_image_is_chosen_and_each_word_shows_where_it_looked(visit: Open, mod
     assert "4 × 4 cells" in page.locator(".picture-part").inner_text()
     assert page.locator(".attention-table").is_visible()
     assert page.locator(".tree-part, svg.matrix, .ribbons").locator("visible=true").count() == 0
+
+
+def interpolated(weights: np.ndarray, x: float, y: float) -> float:
+    """Between the middles of four cells; around the image there are zeros. x and y count cells."""
+    around = np.pad(weights, 1)
+    column, row = int(np.floor(x + 0.5)), int(np.floor(y + 0.5))
+    right, down = x + 0.5 - column, y + 0.5 - row
+    (a, b), (c, d) = around[row : row + 2, column : column + 2]
+    return (a * (1 - right) + b * right) * (1 - down) + (c * (1 - right) + d * right) * down
+
+
+def test_contours_run_where_the_attention_is_half_its_maximum(visit: Open, models: dict[str, Any]) -> None:
+    page = visit("model=scenes&image=")
+    choose(page, CHOSEN)
+    look = models["scenes"].captioner.look(pixels(CHOSEN))
+    words = page.locator(".picture .word")
+    expect(words).to_have_count(len(look.target.words))
+    assert page.locator(".picture .word .small-cells .contour").count() == 3 * len(look.target.words)  # at rest
+    assert page.locator("svg.cells .contours").count() == 0
+    words.nth(1).hover()
+    line = page.locator("svg.cells .contour-2")
+    expect(line).to_have_count(1)
+    assert max(veils(page)) == 0
+    weights = np.array(look.alignment[1]).reshape(4, 4)
+    width, height = (float(page.locator("svg.cells").get_attribute(name)) for name in ("width", "height"))
+    points = re.findall(r"[ML](-?[\d.]+) (-?[\d.]+)", line.get_attribute("d"))
+    assert len(points) > 10
+    for x, y in points[::7]:
+        value = interpolated(weights, float(x) * 4 / width, float(y) * 4 / height)
+        assert value == pytest.approx(weights.max() / 2, rel=0.05)
+    page.get_by_role("button", name="Veil").click()
+    expect(page.locator(".contour")).to_have_count(0)
+    assert max(veils(page)) > 0
+    assert page.locator(".word .small-veil").count() == 16 * len(look.target.words)
+    page.get_by_role("button", name="Contours").press("Enter")
+    expect(line).to_have_count(1)
+
+
+@pytest.mark.parametrize("model", ["scenes", "bam"])
+def test_axe_finds_no_serious_fault_in_images(visit: Open, model: str) -> None:
+    phone = {"viewport": {"width": 390, "height": 844}, "has_touch": True, "is_mobile": True}
+    page = visit(f"image=scenes.3&model={model}&look={model}", color_scheme="dark", locale="ko-KR", **phone)
+    chosen = page.locator(".picture .word, button.map").first
+    chosen.tap()
+    expect(page.locator("svg.cells .contour").first).to_be_attached()
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    assert serious(page) == []
 
 
 def test_the_words_are_played_one_after_another(visit: Open, models: dict[str, Any]) -> None:
@@ -162,7 +211,7 @@ def test_another_word_is_said_instead(visit: Open, models: dict[str, Any]) -> No
 
 
 def test_a_classifier_shows_its_classes_and_maps(visit: Open, models: dict[str, Any]) -> None:
-    page = visit("model=bam&look=bam&image=")
+    page = visit("model=bam&look=bam&image=&overlay=veil")
     choose(page, CHOSEN)
     page.locator(".seen-part .map").first.wait_for()
     with page.expect_download() as kept:
@@ -173,22 +222,30 @@ def test_a_classifier_shows_its_classes_and_maps(visit: Open, models: dict[str, 
     assert shown == sorted(record["probabilities"], key=lambda name: -record["probabilities"][name])
     assert page.locator(".seen-part b").count() == 0  # a class called <b>cat</b> stays text
     titles = page.locator(".seen-part .map span").all_inner_texts()
-    assert titles == ["Before", "Weights", "After", "4 channels"]
+    assert titles == ["Before", "Channel branch M_c", "Spatial branch M_s", "σ(M_c + M_s)", "After"]
+    assert page.locator(".seen-part .operator").all_inner_texts() == ["→", "+", "→", "→"]
     page.locator(".map", has_text="After").focus()
     after = np.array(record["modules"][0]["after"])
     assert veils(page) == pytest.approx(0.72 * (1 - after.ravel() / after.max()), abs=2e-3)
-    page.locator(".map", has_text="Weights").click()
+    page.locator(".map", has_text="σ(").click()
     weights = np.array(record["modules"][0]["weights"])
     spread = (weights - weights.min()) / (weights.max() - weights.min())
     page.mouse.move(0, 0)
     assert veils(page) == pytest.approx(0.72 * (1 - spread.ravel()), abs=2e-3)
+    branches = record["modules"][0]["branches"]
+    page.locator(".map", has_text="Spatial").focus()
+    spatial = np.array(branches["spatial"]).ravel()
+    spread = (spatial - spatial.min()) / (spatial.max() - spatial.min())
+    assert veils(page) == pytest.approx(0.72 * (1 - spread), abs=2e-3)
+    bars = page.locator(".map.still rect:not(.cell-base)")
+    assert bars.count() == len(branches["channel"])
     with page.expect_download() as kept:
         share(page, "Download PNG")
     assert Path(kept.value.path()).read_bytes().startswith(b"\x89PNG")
 
 
 def test_heads_light_the_image_and_cells_tell_what_they_look_at(visit: Open, models: dict[str, Any]) -> None:
-    page = visit("model=vit&model=cells&model=plain&look=vit&image=scenes.3")
+    page = visit("model=vit&model=cells&model=plain&look=vit&image=scenes.3&overlay=veil")
     page.locator(".seen-part .map").first.wait_for()
     assert page.locator(".seen-part .map").count() == 4
     page.get_by_role("group", name="Layer 2").locator(".map").nth(1).hover()

@@ -14,6 +14,8 @@ from urllib.parse import urlencode
 import pytest
 from serve_help import GERMAN, Running, running, served, tiny
 
+from regard.look.nodes import node_numbers
+from regard.look.record import Look
 from regard.serve.guard import SECURITY_HEADERS
 from regard.serve.models import ServedModel
 from regard.serve.regard_api import Figure, figure_of
@@ -133,6 +135,29 @@ def test_a_diagram_is_drawn_over_the_words(server: Running, models: list[ServedM
     status, refusal, _ = server.ask(f"/api/diagram?{query}")
     assert status == 422
     assert "1 to 8" in refusal["error"]
+
+
+def test_a_box_of_the_diagram_shows_its_numbers(server: Running, models: list[ServedModel]) -> None:
+    name = models[2].name
+    look = server.ask("/api/look", {"model": name, "text": "the small house"})[1]
+    source, target = [piece["id"] for piece in look["source"]["pieces"]], [step["id"] for step in look["steps"]]
+    asked = {"model": name, "source": source, "target": target, "node": "decoder.1", "place": 1}
+    status, found, _ = server.ask("/api/node", asked)
+    assert status == 200
+    same = node_numbers(models[2].translator.model, Look.from_dict(look), "decoder.1", 1)
+    assert found == same.model_dump(mode="json")
+    assert [vector["name"] for vector in found["groups"][0]["vectors"] if vector["gate"]] == ["reset r", "update z"]
+    banned = server.ask("/api/node", asked | {"intervention": {"ban": [0]}})[1]
+    assert banned != found
+    for wrong, code in (
+        ({"node": "decoder.9"}, 422),
+        ({"place": 400}, 422),
+        ({"target": [10**6]}, 422),
+        ({"source": [5] * 5000}, 413),
+        ({"source": []}, 422),
+        ({"model": "none"}, 404),
+    ):
+        assert server.ask("/api/node", asked | wrong)[0] == code, wrong
 
 
 def test_a_stream_says_what_greedy_search_finds(server: Running, models: list[ServedModel]) -> None:

@@ -17,14 +17,9 @@ from regard.serve.settings import ServeSettings
 
 ENDPOINTS = [
     *("POST /translate", "POST /detect", "GET /languages", "GET /health", "GET /frontend/settings"),
-    *("GET /api/diagram", "GET /api/models", "POST /api/look", "POST /api/translate/stream", "GET /metrics"),
-    *(
-        "POST /api/vectors",
-        "POST /api/look-image",
-        "GET /api/sample-image",
-        "POST /translate_file",
-        "GET /download_file/{name}",
-    ),
+    *("GET /api/diagram", "GET /api/models", "POST /api/look", "POST /api/node", "POST /api/vectors"),
+    *("POST /api/translate/stream", "GET /metrics", "POST /api/look-image", "GET /api/sample-image"),
+    *("POST /translate_file", "GET /download_file/{name}"),
 ]
 patiently = settings(max_examples=20, derandomize=True, deadline=None, suppress_health_check=list(HealthCheck))
 

@@ -108,6 +108,15 @@ export async function askDiagram(model, source, target) {
 }
 
 /**
+ * The numbers of one box of the architecture.
+ * @param {Record<string, unknown>} asked
+ * @returns {Promise<import("./box.js").Numbers>}
+ */
+export function askNode(asked) {
+  return ask("api/node", new Blob([JSON.stringify(asked)], { type: "application/json" }));
+}
+
+/**
  * @param {string} path
  * @param {Blob} [body]
  * @param {AbortSignal} [signal]

@@ -1,13 +1,15 @@
 /** The architecture as a map: the model unrolled over the words on screen, the current step lit. */
 
 import { askDiagram } from "./api.js";
+import { OpenedBox } from "./box.js";
 import { h, replace, stillness } from "./dom.js";
 import { say } from "./language.js";
 import { labelsOf, unitsOf } from "./record.js";
 import { reason } from "./request.js";
 import { NOWHERE, shown } from "./store.js";
 
-const ENCODING = /^(source|embed\.source|encoder|annotation|sum\.encoder)\./;
+const ENCODING = /^(source|embed\.source|encoder|annotation|joined|sum\.encoder)\./;
+const CONSTANT = /^(summary|zero)$/; // boxes without numbers
 const TITLE = 78; // pixels at the top of a diagram
 const MOST = 8; // words of a side that a diagram can show
 const LEAST_SCALE = 0.72; // a wide diagram shrinks to fit; beyond this it scrolls to the current step
@@ -19,7 +21,8 @@ const LEAST_SCALE = 0.72; // a wide diagram shrinks to fit; beyond this it scrol
 export function mountArchitecture(place, store) {
   const told = h("p", { class: "hint" });
   const frame = h("div", { class: "scroll diagram", tabindex: 0, role: "group", "aria-label": say("panel_map") });
-  place.append(h("h2", { class: "hidden-visually" }, say("panel_map")), told, frame);
+  const box = new OpenedBox(store);
+  place.append(h("h2", { class: "hidden-visually" }, say("panel_map")), told, frame, box.place);
   let drawn = "";
   store.listen((state) => {
     const look = shown(state);
@@ -28,6 +31,7 @@ export function mountArchitecture(place, store) {
     const wanted = JSON.stringify([state.focus, ...sides]);
     if (wanted !== drawn) {
       drawn = wanted;
+      box.close(); // its words have changed
       told.textContent = say(Math.max(...sides.map((side) => side.length)) > MOST ? "map_first" : "map_hint", { count: MOST });
       const [source, target] = sides.map((side) => side.slice(0, MOST));
       askDiagram(state.focus, source, target.length > 0 ? target : ["∅"]).then((text) => {
@@ -35,7 +39,7 @@ export function mountArchitecture(place, store) {
         const drawing = parsed(text);
         drawing.style.setProperty("min-width", `${Math.round(Number(drawing.getAttribute("width")) * LEAST_SCALE)}px`);
         replace(frame, drawing);
-        choosing(frame, store);
+        choosing(frame, store, box);
         light(frame, store.state);
       }, (error) => store.set({ notice: reason(error) }));
     }
@@ -61,7 +65,14 @@ function parsed(text) {
     node.setAttribute("data-part", ENCODING.test(name) ? "encoder" : "decoder");
     node.setAttribute("data-kind", /^attend\./.test(name) ? "attend" : /^(source|target|output)\./.test(name) ? "word" : "");
     node.setAttribute("data-place", /\.(\d+)$/.exec(name)?.[1] ?? "0");
+    node.setAttribute("data-node", name.replace(/\.\d+$/, ""));
+    if (CONSTANT.test(name) || /^source\./.test(name)) continue;
+    node.setAttribute("role", "button");
+    node.setAttribute("tabindex", "-1");
+    node.setAttribute("aria-label", node.textContent ?? name);
   }
+  drawing.querySelector('[role="button"]')?.setAttribute("tabindex", "0");
+  drawing.removeAttribute("role"); // its boxes are buttons
   const decoding = names.filter((name) => !ENCODING.test(name)).sort((one, other) => other.length - one.length);
   for (const line of drawing.querySelectorAll(".line[id]")) {
     const path = line.id.replace(/^(.*?)(edge|tap)\./, "").replace(/\.[a-z]+$/, "");
@@ -72,19 +83,72 @@ function parsed(text) {
 }
 
 /**
- * A box of the decoder brings its word into view; an attention box opens its numbers.
+ * A box opens its numbers, an attention box those of the step; one of the decoder brings its word into view.
  * @param {HTMLElement} frame
  * @param {import("./store.js").Store} store
+ * @param {OpenedBox} box
  */
-function choosing(frame, store) {
-  frame.onclick = (event) => {
-    const node = /** @type {Element} */ (event.target).closest('[data-part="decoder"]');
+function choosing(frame, store, box) {
+  const choose = (/** @type {Event} */ event) => {
+    const node = /** @type {Element} */ (event.target).closest('[role="button"]');
     const look = shown(store.state);
-    const unit = look && unitsOf(look.target, "words", true)[Number(node?.getAttribute("data-place")) - 1];
-    if (!node || !unit) return;
-    const attends = node.getAttribute("data-kind") === "attend";
-    store.set({ ...NOWHERE, step: unit.pieces[0], lit: true, held: true, ...(attends ? { panel: "steps", stage: 0 } : {}) });
+    if (!node || !look) return;
+    const source = node.getAttribute("data-part") === "encoder";
+    const unit = unitOf(source ? look.source : look.target, Math.max(1, Number(node.getAttribute("data-place"))));
+    const kind = node.getAttribute("data-kind");
+    if (!unit) return;
+    frame.querySelector(".opened")?.classList.remove("opened");
+    if (!source) store.set({ ...NOWHERE, step: unit.pieces[0], lit: true, held: true, ...(kind === "attend" ? { panel: "steps", stage: 0 } : {}) });
+    if (kind) return;
+    node.classList.add("opened");
+    box.open({ node: node.getAttribute("data-node") ?? "", unit, source });
   };
+  frame.onclick = choose;
+  frame.onkeydown = (event) => {
+    const current = /** @type {Element} */ (event.target).closest('[role="button"]');
+    const way = { ArrowRight: [1, 0], ArrowLeft: [-1, 0], ArrowDown: [0, 1], ArrowUp: [0, -1] }[event.key];
+    if (current && (event.key === "Enter" || event.key === " ")) choose(event);
+    else if (current && way) walk(frame, current, way[0], way[1]);
+    else return;
+    event.preventDefault();
+    event.stopPropagation();
+  };
+}
+
+/**
+ * Move the focus to the nearest box in a direction.
+ * @param {HTMLElement} frame
+ * @param {Element} current
+ * @param {number} right
+ * @param {number} down
+ */
+function walk(frame, current, right, down) {
+  const middle = (/** @type {Element} */ node) => {
+    const { x, y, width, height } = node.getBoundingClientRect();
+    return [x + width / 2, y + height / 2];
+  };
+  const [x, y] = middle(current);
+  const others = [...frame.querySelectorAll('[role="button"]')].map((node) => {
+    const [left, top] = middle(node);
+    const along = (left - x) * right + (top - y) * down;
+    const aside = Math.abs((left - x) * down) + Math.abs((top - y) * right);
+    return { node, along, distance: along + 3 * aside };
+  }).filter(({ along }) => along > 4).sort((one, other) => one.distance - other.distance);
+  const next = /** @type {SVGElement | undefined} */ (others[0]?.node);
+  if (!next) return;
+  current.setAttribute("tabindex", "-1");
+  next.setAttribute("tabindex", "0");
+  next.focus();
+}
+
+/**
+ * The word of a place in the diagram, counted from 1; after the words that fit stands the end of the sentence.
+ * @param {import("./record.js").Side} side
+ * @param {number} place
+ */
+function unitOf(side, place) {
+  const units = unitsOf(side, "words", true);
+  return place > Math.min(labelsOf(side).length, MOST) ? units.find((unit) => unit.special) : units[place - 1];
 }
 
 /**

@@ -1,14 +1,17 @@
-/** An image with the model's attention cells: cells with small weights are darkened; a cell can be selected. */
+/** An image with the model's attention cells: contours of the weights, or a veil over small ones; a cell can be selected. */
 
+import { contours } from "./contours.js";
 import { h, s } from "./dom.js";
 import { say } from "./language.js";
 
 const SIDE = 320; // pixels of the longer side
 const VEIL = 0.72; // opacity over a cell with weight 0
+const MOST_CONTOURED = 256; // cells
 
 /**
  * @typedef {{width: number, height: number, png: string}} Pixels
  * @typedef {{rows: number, columns: number}} Grid
+ * @typedef {"contours" | "veil"} Overlay
  */
 
 /**
@@ -33,6 +36,8 @@ export function drawCells({ width, height, png }, { rows, columns }, { label, na
     if (choose) makeButton(cell, p, name?.(p) ?? "", choose);
     picture.append(cell);
   }
+  picture.dataset.rows = String(rows);
+  picture.dataset.columns = String(columns);
   if (choose) picture.addEventListener("keydown", (event) => walk(picture, columns, event));
   return picture;
 }
@@ -81,17 +86,71 @@ function cellsOf(picture) {
 }
 
 /**
- * Darken each cell by 1 − weight / largest weight; null removes the darkening.
- * @param {Element} picture
+ * Draw contours of the weights, or darken each cell by 1 − weight / largest weight; null removes them.
+ * @param {SVGElement} picture
  * @param {number[] | null} weights
+ * @param {Overlay} overlay
  */
-export function lightCells(picture, weights) {
-  const most = Math.max(...(weights ?? []), 1e-9);
-  picture.classList.toggle("lit", weights !== null);
-  cellsOf(picture).forEach((cell, p) => {
-    const dark = weights === null ? 0 : VEIL * (1 - Math.max(weights[p] ?? 0, 0) / most);
-    cell.style.setProperty("fill-opacity", dark.toFixed(3));
-  });
+export function lightCells(picture, weights, overlay) {
+  const grid = { rows: Number(picture.dataset.rows), columns: Number(picture.dataset.columns) };
+  const veiled = weights !== null && (overlay === "veil" || isFine(grid));
+  picture.classList.toggle("lit", veiled);
+  cellsOf(picture).forEach((cell, p) => cell.style.setProperty("fill-opacity", (veiled ? dark(weights, p) : 0).toFixed(3)));
+  picture.querySelector(".contours")?.remove();
+  if (weights === null || veiled) return;
+  const size = { width: Number(picture.getAttribute("width")), height: Number(picture.getAttribute("height")) };
+  picture.append(contours(weights, grid, size));
+}
+
+/**
+ * Whether the cells are so many that contours would be scribble; such maps are always drawn as a veil.
+ * @param {Grid} grid
+ */
+export function isFine({ rows, columns }) {
+  return rows * columns > MOST_CONTOURED;
+}
+
+/**
+ * @param {number[]} weights
+ * @param {number} position
+ */
+function dark(weights, position) {
+  return VEIL * (1 - Math.max(weights[position] ?? 0, 0) / Math.max(...weights, 1e-9));
+}
+
+/**
+ * The image small, with the attention of one word.
+ * @param {Pixels} image
+ * @param {Grid} grid
+ * @param {number[]} weights
+ * @param {Overlay} overlay
+ * @param {number} side in pixels
+ */
+export function smallCells({ width, height, png }, grid, weights, overlay, side) {
+  const scale = side / Math.max(width, height);
+  const size = { width: width * scale, height: height * scale };
+  const cell = { width: size.width / grid.columns, height: size.height / grid.rows };
+  const veils = () => weights.map((_, p) => s("rect", { ...cell, x: (p % grid.columns) * cell.width, class: "small-veil",
+    y: Math.floor(p / grid.columns) * cell.height, "fill-opacity": dark(weights, p).toFixed(3) }));
+  return s("svg", { class: "small-cells", ...size, viewBox: `0 0 ${size.width} ${size.height}`, "aria-hidden": "true" },
+    s("image", { href: `data:image/png;base64,${png}`, ...size, preserveAspectRatio: "none" }),
+    overlay === "veil" ? veils() : contours(weights, grid, size, 3));
+}
+
+/**
+ * Contours or a veil.
+ * @param {import("./store.js").Store} store
+ */
+export function overlayChoice(store) {
+  const place = h("div", { class: "segments", role: "group", "aria-label": say("overlay") });
+  const buttons = /** @type {const} */ (["contours", "veil"]).map((overlay) =>
+    h("button", { "data-overlay": overlay, click: () => store.set({ overlay }) }, say(overlay)));
+  place.append(...buttons);
+  const mark = () => buttons.forEach((each) =>
+    each.setAttribute("aria-pressed", String(each.dataset.overlay === store.state.overlay)));
+  store.listen(mark);
+  mark();
+  return place;
 }
 
 /**

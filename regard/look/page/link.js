@@ -30,6 +30,7 @@ export function writeLink(state) {
   if (state.unit !== START.unit) link.set("unit", state.unit);
   if (state.several.length > 0) link.set("heads", state.several.map((each) => `${each.layer}.${each.head}`).join(","));
   if (state.kind !== START.kind) link.set("kind", state.kind);
+  if (state.overlay !== START.overlay) link.set("overlay", state.overlay);
   if (state.specials) link.set("specials", "1");
   if (state.panel !== START.panel) link.set("panel", state.panel);
   const { prefix, ban, edits } = changeOf(state);
@@ -62,6 +63,7 @@ export function readLink(fragment) {
   if (state.several.length > 0) Object.assign(state, state.several.at(-1));
   const kind = link.get("kind") ?? "";
   state.kind = ["encoder-self", "decoder-self"].includes(kind) ? kind : START.kind;
+  state.overlay = link.get("overlay") === "veil" ? "veil" : START.overlay;
   state.specials = link.get("specials") === "1";
   const panel = link.get("panel") ?? "";
   state.panel = /** @type {any} */ (["steps", "map", "beam"].includes(panel) ? panel : START.panel);

@@ -1,7 +1,7 @@
-/** A caption and its image: cells attended to by the current word stay light, others are darkened. */
+/** A caption and its image: the attention of the current word over the image, and small that of every word. */
 
 import { toggleBan } from "./actions.js";
-import { cellName, drawCells, lightCells, markCells, tellGrid } from "./cells.js";
+import { cellName, drawCells, lightCells, markCells, overlayChoice, smallCells, tellGrid } from "./cells.js";
 import { h, replace } from "./dom.js";
 import { commit, preview } from "./hand.js";
 import { say } from "./language.js";
@@ -9,6 +9,7 @@ import { weight as written } from "./number.js";
 import { mapOf, unitAt, unitsOf } from "./record.js";
 import { NOWHERE, UNCHANGED, changeOf, focused, shown } from "./store.js";
 
+const SMALL = 64; // pixels of a word's own picture
 const MOST_TOLD = 3; // cells named in a word's accessible label
 
 /**
@@ -27,9 +28,9 @@ export function mountPicture(place, store) {
   const note = h("div", {});
   const hint = h("p", { class: "hint" });
   const show = h("div", { class: "telling-side" }, caption, note);
-  place.append(h("h2", {}, say("picture")), hint, h("div", { class: "picture" }, frame, show));
+  place.append(h("div", { class: "row picture-head" }, h("h2", {}, say("picture")), overlayChoice(store)), hint, h("div", { class: "picture" }, frame, show));
   brushing(frame, store);
-  const depends = /** @type {const} */ (["step", "layer", "head", "unit", "specials"]);
+  const depends = /** @type {const} */ (["step", "layer", "head", "unit", "specials", "overlay"]);
   store.listen((state, before) => {
     const look = shown(state);
     const image = look?.image;
@@ -38,13 +39,17 @@ export function mountPicture(place, store) {
     const fresh = look !== shown(before);
     if (!fresh && depends.every((name) => state[name] === before[name])) return;
     const units = unitsOf(look.target, state.unit, state.specials);
-    if (fresh || state.unit !== before.unit || state.specials !== before.specials) {
+    const map = mapOf(look, { ...state, kind: "cross" });
+    const weights = map && units.map((unit) => mean(unit.pieces.map((piece) => map[piece] ?? [])));
+    if (fresh || depends.some((name) => name !== "step" && state[name] !== before[name])) {
       hint.textContent = say("picture_hint") + (state.live ? " " + say("picture_ban") : "");
       drawPicture(frame, store, look);
       replace(note, tellGrid(image));
-      replace(caption, ...units.flatMap((unit) => [word(store, unit), " "]));
+      const held = caption.contains(document.activeElement) ? [...caption.children].indexOf(/** @type {Element} */ (document.activeElement)) : -1;
+      replace(caption, ...units.map((unit, t) => word(store, unit, weights && smallCells(image, image, weights[t], state.overlay, SMALL))));
+      /** @type {HTMLElement | undefined} */ (caption.children[held])?.focus();
     }
-    mark(frame, caption, units, look, state);
+    mark(frame, caption, units, look, state, weights);
   });
 }
 
@@ -102,12 +107,13 @@ function brushing(frame, store) {
 /**
  * @param {Store} store
  * @param {Unit} unit
+ * @param {SVGElement | null} small
  */
-function word(store, unit) {
+function word(store, unit, small) {
   const look = () => {
     if (!store.state.playing) store.set({ ...NOWHERE, step: unit.pieces[0], lit: true });
   };
-  return h("button", { class: "word target", pointerenter: look, focus: look, click: look }, h("bdi", {}, unit.label));
+  return h("button", { class: "word target", pointerenter: look, focus: look, click: look }, small, h("bdi", {}, unit.label));
 }
 
 /**
@@ -117,18 +123,17 @@ function word(store, unit) {
  * @param {Unit[]} units
  * @param {Look} look
  * @param {import("./store.js").State} state
+ * @param {number[][] | null} weights of each unit
  */
-function mark(frame, caption, units, look, state) {
-  const row = unitAt(units, state.step);
-  const map = mapOf(look, { ...state, kind: "cross" });
-  const weights = units.map((unit) => mean(unit.pieces.map((piece) => map?.[piece] ?? [])));
+function mark(frame, caption, units, look, state, weights) {
+  const row = state.lit ? unitAt(units, state.step) : -1;
   [...caption.children].forEach((each, t) => {
     each.classList.toggle("here", t === row);
     if (t === row) each.setAttribute("aria-current", "true");
     else each.removeAttribute("aria-current");
-    each.setAttribute("aria-label", spoken(look, units[t], weights[t]));
+    each.setAttribute("aria-label", spoken(look, units[t], weights?.[t] ?? []));
   });
-  lightCells(/** @type {Element} */ (frame.firstElementChild), row < 0 || map === null ? null : weights[row]);
+  lightCells(/** @type {SVGElement} */ (/** @type {unknown} */ (frame.firstElementChild)), (row < 0 ? null : weights?.[row]) ?? null, state.overlay);
 }
 
 /** @param {number[][]} rows */

@@ -1,6 +1,6 @@
 /** A classifier's record: class probabilities, and the maps of its attention modules over the image. */
 
-import { cellName, drawCells, lightCells, markCells, tellGrid } from "./cells.js";
+import { cellName, drawCells, isFine, lightCells, markCells, overlayChoice, tellGrid } from "./cells.js";
 import { h, replace, s } from "./dom.js";
 import { say } from "./language.js";
 import { miniature } from "./miniature.js";
@@ -12,7 +12,8 @@ const MOST_CLASSES = 8;
 
 /**
  * @typedef {{kind: "gate", grid: [number, number], weights: number[][], channels: number[], before: number[][],
- *   after: number[][]}} Gate
+ *   after: number[][], branches?: {channel: number[], spatial: number[][], join: Join} | null}} Gate
+ * @typedef {"sigmoid(sum)" | "sigmoid(product)" | "product"} Join how the branches give the weights
  * @typedef {{kind: "encoder-self", grid: [number, number], class_token: boolean, weights: number[][][]}} SelfAttention
  * @typedef {{format: string, model: {name: string, kind: string}, image: import("./cells.js").Pixels, label: string,
  *   probabilities: Record<string, number>, modules: (Gate | SelfAttention)[]}} Seen
@@ -26,19 +27,28 @@ const MOST_CLASSES = 8;
  */
 export function mountSeen(place, store) {
   const body = h("div", {});
-  place.append(h("h2", {}, say("seen")), body);
+  const choice = overlayChoice(store);
+  place.append(h("div", { class: "row picture-head" }, h("h2", {}, say("seen")), choice), body);
+  /** @type {View | null} */
+  let view = null;
   store.listen((state, before) => {
     const seen = seenIn(state);
     place.hidden = seen === null;
-    if (seen !== null && seen !== seenIn(before)) replace(body, ...drawing(seen));
+    if (seen === null) return;
+    if (seen !== seenIn(before)) {
+      choice.hidden = seen.modules.every(({ grid }) => isFine({ rows: grid[0], columns: grid[1] }));
+      view = new View(seen, store);
+      replace(body, ...drawing(seen, view));
+    } else if (state.overlay !== before.overlay) view?.show(null);
   });
 }
 
-/** @param {Seen} seen */
-function drawing(seen) {
-  const frame = h("div", { class: "picture-frame" });
-  const note = h("div", { "aria-live": "polite" });
-  const view = new View(seen, frame, note);
+/**
+ * @param {Seen} seen
+ * @param {View} view
+ */
+function drawing(seen, view) {
+  const { frame, note } = view;
   const modules = seen.modules.map((module, index) => moduleRow(view, module, index));
   view.show(null);
   return [
@@ -52,13 +62,13 @@ function drawing(seen) {
 class View {
   /**
    * @param {Seen} seen
-   * @param {HTMLElement} frame
-   * @param {HTMLElement} note
+   * @param {import("./store.js").Store} store
    */
-  constructor(seen, frame, note) {
+  constructor(seen, store) {
     this.seen = seen;
-    this.frame = frame;
-    this.note = note;
+    this.store = store;
+    this.frame = h("div", { class: "picture-frame" });
+    this.note = h("div", { "aria-live": "polite" });
     /** @type {Panel | null} */
     this.chosen = null;
     /** @type {number | null} which module's cells are drawn */
@@ -69,8 +79,8 @@ class View {
   show(panel) {
     const wanted = panel ?? this.chosen;
     this.draw(wanted?.module ?? null);
-    const picture = /** @type {Element} */ (this.frame.firstElementChild);
-    lightCells(picture, wanted?.lit ?? null);
+    const picture = /** @type {SVGElement} */ (/** @type {unknown} */ (this.frame.firstElementChild));
+    lightCells(picture, wanted?.lit ?? null, this.store.state.overlay);
     markCells(picture, [], "asking");
     const module = wanted === null ? null : this.seen.modules[wanted.module];
     const asks = module?.kind === "encoder-self" && !module.class_token;
@@ -98,9 +108,9 @@ class View {
    * @param {number} position
    */
   ask(module, position) {
-    const picture = /** @type {Element} */ (this.frame.firstElementChild);
+    const picture = /** @type {SVGElement} */ (/** @type {unknown} */ (this.frame.firstElementChild));
     const weights = module.weights[0][position];
-    lightCells(picture, weights);
+    lightCells(picture, weights, this.store.state.overlay);
     markCells(picture, [position], "asking");
     const told = say("what_cell_looks_at", { cell: cellName(position, module.grid[1]) });
     replace(this.note, h("p", { class: "pair" }, `${told}: ${largest(weights)}`));
@@ -130,10 +140,47 @@ function classes({ probabilities }) {
 function moduleRow(view, module, index) {
   const gate = module.kind === "gate";
   const name = nameOf(module, index);
-  const panels = gate ? gatePanels(module, index) : headPanels(module, index);
-  return h("div", { class: "module", role: "group", "aria-label": name },
-    h("h3", {}, `${name} · ${module.grid[0]} × ${module.grid[1]}`),
-    h("div", { class: "maps" }, panels.map((panel) => mapButton(view, panel)), gate && channels(module)));
+  const title = h("h3", {}, `${name} · ${module.grid[0]} × ${module.grid[1]}`);
+  const row = (/** @type {any[]} */ ...maps) =>
+    h("div", { class: "module", role: "group", "aria-label": name }, title, h("div", { class: "maps" }, maps.flat()));
+  if (!gate) return row(headPanels(module, index).map((panel) => mapButton(view, panel)));
+  const [before, weights, after] = gatePanels(module, index).map((panel) => mapButton(view, panel));
+  if (!module.branches) return row(before, weights, after, channels(module));
+  const sign = (/** @type {string} */ text) => h("span", { class: "operator", "aria-hidden": "true" }, text);
+  const spatial = mapButton(view, spatialPanel(module.branches.spatial, index));
+  return row(before, sign("→"), channelBranch(module.branches.channel), sign(module.branches.join === "sigmoid(sum)" ? "+" : "×"),
+    spatial, sign("→"), weights, sign("→"), after);
+}
+
+/** The weights as the branches give them. */
+const JOINED = { "sigmoid(sum)": "σ(M_c + M_s)", "sigmoid(product)": "σ(M_c · M_s)", product: "M_c · M_s" };
+
+/**
+ * @param {number[][]} spatial
+ * @param {number} index
+ * @returns {Panel}
+ */
+function spatialPanel(spatial, index) {
+  const [low, high] = [Math.min(...spatial.flat()), Math.max(...spatial.flat())];
+  const values = scaled(spatial, low, high);
+  return { title: say("branch_spatial"), note: say("from_to", { low: decimal(low), high: decimal(high) }), values,
+    lit: values.flat(), module: index };
+}
+
+/**
+ * The number of each channel as a bar above or below zero.
+ * @param {number[]} values
+ */
+function channelBranch(values) {
+  const [low, high] = [Math.min(0, ...values), Math.max(0, ...values)];
+  const [wide, tall] = [THUMB / values.length, THUMB / Math.max(high - low, 1e-9)];
+  const zero = high * tall;
+  const bars = values.map((value, index) => s("rect", { class: value < 0 ? "below" : "above", "fill-opacity": 0.8, x: index * wide,
+    width: Math.max(wide * 0.85, 0.5), y: value < 0 ? zero : zero - value * tall, height: Math.abs(value) * tall }));
+  return h("div", { class: "map still" }, s("svg", { class: "miniature", width: THUMB, height: THUMB, "aria-hidden": "true" },
+    s("rect", { width: THUMB, height: THUMB, class: "cell-base" }), bars),
+    h("span", {}, say("branch_channel")),
+    h("small", {}, `${say("gate_channels", { count: values.length })}, ${say("from_to", { low: decimal(Math.min(...values)), high: decimal(Math.max(...values)) })}`));
 }
 
 /**
@@ -149,7 +196,7 @@ function nameOf(module, index) {
  * @param {number} index
  * @returns {Panel[]}
  */
-function gatePanels({ before, weights, after }, index) {
+function gatePanels({ before, weights, after, branches }, index) {
   const brightest = Math.max(...before.flat(), ...after.flat(), 1e-12);
   const [low, high] = [Math.min(...weights.flat()), Math.max(...weights.flat())];
   const panel = (/** @type {string} */ title, /** @type {string} */ note, /** @type {number[][]} */ values) =>
@@ -158,7 +205,7 @@ function gatePanels({ before, weights, after }, index) {
   return [
     panel(say("gate_before"), upTo(before), scaled(before, 0, brightest)),
     // Gate weights differ little: stretch the contrast.
-    panel(say("gate_weights"), say("from_to", { low: decimal(low, 3), high: decimal(high, 3) }), scaled(weights, low, high)),
+    panel(branches ? JOINED[branches.join] : say("gate_weights"), say("from_to", { low: decimal(low, 3), high: decimal(high, 3) }), scaled(weights, low, high)),
     panel(say("gate_after"), upTo(after), scaled(after, 0, brightest)),
   ];
 }
@@ -202,7 +249,7 @@ function scaled(map, low, high) {
 function mapButton(view, panel) {
   const choose = () => {
     view.chosen = view.chosen === panel ? null : panel;
-    for (const each of button.closest(".part")?.querySelectorAll(".map") ?? []) each.setAttribute("aria-pressed", "false");
+    for (const each of button.closest(".part")?.querySelectorAll("button.map") ?? []) each.setAttribute("aria-pressed", "false");
     button.setAttribute("aria-pressed", String(view.chosen === panel));
     view.show(null);
   };

@@ -45,6 +45,7 @@
  * @property {Invitation | null} invitation
  * @property {boolean} peek whether the original is shown while a button is held
  * @property {Panel} panel what is shown under the ribbons
+ * @property {import("./cells.js").Overlay} overlay how attention is drawn over an image
  * @property {number} threshold the least weight of a ribbon in the overview; 0: the strongest of each word
  * @property {number} stage of the player, 0 to 4
  * @property {boolean} playing
@@ -92,6 +93,7 @@ export const START = {
   invitation: null,
   peek: false,
   panel: "matrix",
+  overlay: "contours",
   threshold: 0,
   stage: 0,
   playing: false,

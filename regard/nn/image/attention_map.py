@@ -8,8 +8,12 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
+from typing import Literal
 
 from torch import Tensor, nn
+
+Join = Literal["sigmoid(sum)", "sigmoid(product)", "product"]
+"""How channel and spatial attention give the weights."""
 
 
 @dataclass(frozen=True)
@@ -21,6 +25,7 @@ class Gates:
     weights: Tensor  # (B, C, H, W)
     channel: Tensor | None = None  # (B, C) channel attention
     spatial: Tensor | None = None  # (B, H, W) spatial attention
+    join: Join | None = None  # how `weights` come of both, broadcast to C x H x W
 
 
 @dataclass(frozen=True)

@@ -27,7 +27,7 @@ import torch
 from torch import Tensor, nn
 
 from regard.errors import ConfigError
-from regard.nn.image.attention_map import AttentionModule, Gates
+from regard.nn.image.attention_map import AttentionModule, Gates, Join
 
 Variant = Literal["paper", "released"]
 
@@ -69,7 +69,8 @@ class BAM(AttentionModule):
         joined = each * spatial if self.variant == "released" else each + spatial  # (B, C, H, W)
         weights = torch.sigmoid(joined)
         after = torch.addcmul(features, features, weights)
-        return Gates(features, after, weights, channel, spatial.squeeze(1))
+        join: Join = "sigmoid(product)" if self.variant == "released" else "sigmoid(sum)"
+        return Gates(features, after, weights, channel, spatial.squeeze(1), join)
 
 
 def _between(norm: nn.Module, released: bool) -> list[nn.Module]:

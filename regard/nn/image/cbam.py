@@ -33,4 +33,4 @@ class CBAM(AttentionModule):
         summary = torch.stack([chosen.mean(1), chosen.amax(1)], 1)  # (B, 2, H, W)
         spatial = torch.sigmoid(self.spatial(summary))  # (B, 1, H, W)
         weights = channel[:, :, None, None] * spatial
-        return Gates(features, chosen * spatial, weights, channel, spatial.squeeze(1))
+        return Gates(features, chosen * spatial, weights, channel, spatial.squeeze(1), "product")

@@ -1,0 +1,103 @@
+/** The numbers of one box of the architecture: gates, states, feed-forward units, residuals, positions. */
+
+import { askNode } from "./api.js";
+import { h, replace, stillness } from "./dom.js";
+import { say } from "./language.js";
+import { decimal, percent } from "./number.js";
+import { reason } from "./request.js";
+import { changeOf, shown } from "./store.js";
+import { heatStrip } from "./strip.js";
+
+/**
+ * @typedef {{name: string, gate: boolean, values: number[], size: number, mean: number, norm: number}} Vector
+ * @typedef {{name: string, equation: string, vectors: Vector[], active: number | null, centre: number | null}} Group
+ * @typedef {{node: string, place: number, groups: Group[]}} Numbers
+ * @typedef {{node: string, unit: import("./record.js").Unit, source: boolean}} Box a box of the diagram
+ */
+
+/** The opened box, under the diagram; it follows the words on screen. */
+export class OpenedBox {
+  /** @param {import("./store.js").Store} store */
+  constructor(store) {
+    this.store = store;
+    this.place = h("div", { class: "box-numbers", "aria-live": "polite" });
+    this.asked = "";
+  }
+
+  close() {
+    this.asked = "";
+    replace(this.place);
+  }
+
+  /**
+   * @param {Box} box
+   * @param {number} [piece] which piece of the word
+   */
+  async open(box, piece = box.unit.pieces[0]) {
+    const look = shown(this.store.state);
+    if (!look || !this.store.state.focus) return;
+    const asked = `${box.node} ${piece} ${look.target.text}`;
+    this.asked = asked;
+    const { ban, edits } = changeOf(this.store.state);
+    const ids = (/** @type {any[]} */ pieces) => pieces.map((each) => each.id);
+    try {
+      const found = await askNode({ model: this.store.state.focus, node: box.node, place: piece,
+        source: ids(look.source.pieces), target: ids(look.steps),
+        ...(ban.length > 0 || edits.length > 0 ? { intervention: { ban, edits } } : {}) });
+      if (this.asked === asked) this.draw(box, piece, look, found);
+    } catch (error) {
+      if (this.asked === asked) replace(this.place, h("p", { class: "trouble" }, reason(error)));
+    }
+  }
+
+  /**
+   * @param {Box} box
+   * @param {number} piece
+   * @param {import("./record.js").Look} look
+   * @param {Numbers} found
+   */
+  draw(box, piece, look, found) {
+    const side = box.source ? look.source : look.target;
+    const choices = box.unit.pieces.length > 1 && h("span", { class: "segments", role: "group", "aria-label": say("pieces") },
+      box.unit.pieces.map((each) => h("button", { "aria-pressed": each === piece, click: () => this.open(box, each) },
+        h("bdi", {}, side.pieces[each].text))));
+    const close = h("button", { class: "quiet", click: () => this.close() }, say("close"));
+    const reads = box.node === "embed.target" ? (side.pieces[piece - 1]?.text ?? "<s>") : side.pieces[piece].text;
+    replace(this.place, h("div", { class: "row" },
+      h("h3", {}, titleOf(box.node), h("bdi", {}, `“${reads}”`)), choices, close),
+    ...found.groups.map((group) => this.group(group)));
+    this.place.scrollIntoView({ block: "nearest", behavior: stillness() ? "instant" : "smooth" });
+  }
+
+  /** @param {Group} group */
+  group({ name, equation, vectors, active, centre }) {
+    const room = Math.max(140, this.place.clientWidth - 300);
+    return h("section", {}, h("h4", {}, say(/** @type {any} */ (`box_${name}`)), " ", h("span", { class: "formula" }, equation)),
+      active !== null && h("p", { class: "hint" }, say("box_active", { share: percent(active) })),
+      centre !== null && h("p", { class: "hint" }, say("window_note", { centre: decimal(centre) })),
+      vectors.length > 0 && h("div", { class: "scroll", tabindex: 0, role: "group", "aria-label": say("panel_map") },
+        h("table", {}, h("tbody", {}, vectors.map((vector) => row(vector, room))))));
+  }
+}
+
+/**
+ * The layer of a box; others are named by their equation.
+ * @param {string} node
+ */
+function titleOf(node) {
+  const [, half, layer] = /(encoder|decoder)\.(\d+)/.exec(node) ?? [];
+  return half ? `${say(half === "encoder" ? "box_encoder" : "box_decoder", { layer })} · ` : "";
+}
+
+/**
+ * @param {Vector} vector
+ * @param {number} room
+ */
+function row({ name, gate, values, size, mean, norm }, room) {
+  const told = h("td", { class: "number under" });
+  const figure = say(gate ? "box_mean" : "box_norm", { value: decimal(gate ? mean : norm) });
+  const strip = heatStrip(values, { gate, room, label: `${name}: ${figure}`, tell: (text) => (told.textContent = text) });
+  return h("tr", {}, h("th", { scope: "row" }, name), h("td", {}, strip,
+    size > values.length && h("span", { class: "hint" }, say("shown_numbers", { shown: values.length, all: size }))),
+  h("td", { class: "number" }, figure), told);
+}
