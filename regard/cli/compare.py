@@ -17,7 +17,7 @@ def compare(
         typer.Argument(
             metavar="RECIPE|MODEL…",
             help="Recipes, recipes with changed settings (luong:model.score=dot,model.layers=1), model folders or "
-            "installed models; they come before the options.",
+            "installed models, also with changed search settings; {a,b} makes a grid. They come before the options.",
             show_default=False,
         ),
     ],
@@ -60,7 +60,7 @@ def compare(
     vocabulary: Annotated[
         int | None, typer.Option(help="Size of the joint vocabulary (default: the largest of the recipes).")
     ] = None,
-    seeds: Annotated[int, typer.Option(help="Trainings per recipe.", min=1)] = 1,
+    seeds: Annotated[int, typer.Option(help="Trainings per recipe, with the seeds 1, 2, …", min=1)] = 1,
     beam: Annotated[int | None, typer.Option(help="Beam size on the test set.", min=1, show_default=False)] = None,
     changes: Annotated[
         list[str] | None,
@@ -78,13 +78,14 @@ def compare(
         --test test.de test.en --budget 10m --out runs/de-en
     regard compare models/a models/b --test test.de test.en --out runs/ab
     regard compare fast luong-bi --train toy:phrases:en-fr --epochs 1 --out runs/toy
-    regard compare luong:model.score=dot luong:model.score=general --train a.de a.en --test t.de t.en --out runs/scores
+    regard compare luong:model.score={dot,general} --train a.de a.en --test t.de t.en --epochs 3 --out runs/scores
+    regard compare models/a:search.length_penalty={0,0.5,1} --test test.de test.en --out runs/penalties
     regard compare resnet bam se --train /usr/share/datasets/fashion-mnist --budget 14m --seeds 3 --out runs/fashion
 
     All recipes get the same data, the same joint vocabulary and the same budget. The report (comparison.md and
     comparison.html in DIR) has parameters, training time and speed, BLEU and chrF with confidence intervals and paired
-    significance, BLEU by source length, alignment error rate where gold links are given, decoding speed, loss curves
-    and attention side by side; for image classifiers accuracy and operations.
+    significance, BLEU by source length and by minutes of training, alignment error rate where gold links are given,
+    decoding speed, loss curves and attention side by side; for image classifiers accuracy and operations.
 
     Ctrl-C stops it; the same command resumes, and what is finished is not repeated.
     """

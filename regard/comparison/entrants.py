@@ -3,29 +3,39 @@
 luong                                        a recipe, trained under the common budget
 luong:model.score=dot,model.layers=1         the same with changed settings
 models/de-en, de-en/luong, de-en/*           a model folder or installed models, evaluated as they are
+de-en/luong:search.beam=1                    the same with changed search settings
+luong:model.score={dot,general}              a grid: one entrant for each value
+
+Search settings do not change a training: variants that differ in nothing else are trained once.
 """
 
 from __future__ import annotations
 
 import re
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from regard.comparison.grid import parts, variants
 from regard.config.captioning import CaptionRecipe
 from regard.config.classification import ClassifierRecipe
 from regard.config.recipes import TaskRecipe, load_recipe, recipe_names, recipe_type, with_overrides
 from regard.config.settings import Recipe
 from regard.errors import ConfigError, did_you_mean
 from regard.inference.box import boxed_names, expanded, model_folder
-from regard.storage.folder import holds_finished_model, read_table
+from regard.storage.folder import holds_finished_model, read_config, read_table
 
-_COMMA = re.compile(r",(?![^\[]*\])")  # between settings, not inside a list such as [0.9,0.98]
+SEARCH = "search."
 TASKS: dict[type[TaskRecipe], str] = {
     Recipe: "translation",
     CaptionRecipe: "captioning",
     ClassifierRecipe: "classification",
 }
+
+
+class SkippedVariant(UserWarning):
+    """A combination of a grid that no model allows."""
 
 
 @dataclass(frozen=True)
@@ -36,12 +46,14 @@ class Entrant:
     task: str
     recipe: TaskRecipe | None = None
     folder: Path | None = None
+    search: tuple[str, ...] = ()  # changed search settings, search.key=value
     slug: str = field(default="", compare=False)  # the name as part of a file name
+    training: str = field(default="", compare=False)  # the same without search settings
 
 
 def parse_entrants(words: Sequence[str], overrides: Sequence[str]) -> list[Entrant]:
     """The entrants of a command line; all must be of one task and none twice."""
-    entrants = [_parse(word, overrides) for each in words for word in expanded(each)]
+    entrants = [entrant for word in words for entrant in _grid(word, overrides)]
     if not entrants:
         raise ConfigError("nothing to compare: name recipes (see `regard recipes`) or model folders.")
     names = [entrant.name for entrant in entrants]
@@ -55,34 +67,62 @@ def parse_entrants(words: Sequence[str], overrides: Sequence[str]) -> list[Entra
     return entrants
 
 
+def _grid(word: str, overrides: Sequence[str]) -> list[Entrant]:
+    """The entrants of a word with braces; a combination that contradicts itself is skipped with a warning.
+
+    A setting that is wrong in every combination is wrong by itself, and raises.
+    """
+    found: list[Entrant] = []
+    refused: dict[str, ConfigError] = {}
+    for variant in variants(word):
+        model, colon, settings = variant.partition(":")
+        for name in expanded(model):
+            try:
+                found.append(_parse(f"{name}{colon}{settings}", overrides))
+            except ConfigError as error:
+                refused[f"{name}{colon}{settings}"] = error
+    good = {part for entrant in found for part in parts(entrant.name)}
+    for name, reason in refused.items():
+        if not good.issuperset(parts(name)):
+            raise reason
+        warnings.warn(f"{name} is skipped: {reason}", SkippedVariant, stacklevel=3)
+    return found
+
+
 def _parse(word: str, overrides: Sequence[str]) -> Entrant:
-    name, _, settings = word.partition(":")
-    if not settings and (holds_finished_model(Path(word)) or word in boxed_names()):
-        folder = model_folder(word)
-        task = TASKS[recipe_type(read_table(folder)[0])]
-        return Entrant(word.rstrip("/"), task, folder=folder, slug=slug(word))
-    if not settings and Path(word).is_dir() and word not in recipe_names():
-        raise ConfigError(f"{word}: is a folder, but not of a finished model: name a recipe or a model folder.")
-    changes = [change for change in _COMMA.split(settings) if change]
+    name, *changes = parts(word)
     for change in changes:
         if "=" not in change:
             raise ConfigError(f"{word}: {change!r} is no setting: write RECIPE:KEY=VALUE,KEY=VALUE.")
+    search = tuple(change for change in changes if change.startswith(SEARCH))
+    others = [change for change in changes if change not in search]
+    if holds_finished_model(Path(name)) or name in boxed_names():
+        return _trained(word, name, search, others)
+    if not changes and Path(name).is_dir() and name not in recipe_names():
+        raise ConfigError(f"{name}: is a folder, but not of a finished model: name a recipe or a model folder.")
     if name not in recipe_names() and not Path(name).is_file():
         raise ConfigError(f"{name}: there is no such recipe or model folder: {did_you_mean(name, recipe_names())}")
-    recipe = load_recipe(name, [*overrides, *changes])
-    return Entrant(word, TASKS[type(recipe)], recipe=recipe, slug=slug(word))
+    recipe = load_recipe(name, [*overrides, *others])
+    _check_search(recipe, search)
+    training = slug(":".join([name, ",".join(others)]))
+    return Entrant(word, TASKS[type(recipe)], recipe=recipe, search=search, slug=slug(word), training=training)
 
 
-def labels(names: Sequence[str]) -> list[str]:
-    """Short names for figures: settings that all variants of a recipe share are left out, and so is their table."""
-    split = {name: (name.partition(":")[0], _COMMA.split(name.partition(":")[2])) for name in names}
-    short = []
-    for recipe, settings in split.values():
-        siblings = [set(others) for other, others in split.values() if other == recipe]
-        shared = set.intersection(*siblings) if len(siblings) > 1 else set()
-        told = [setting.partition(".")[2] or setting for setting in settings if setting and setting not in shared]
-        short.append(" ".join([recipe, ", ".join(told)]).strip())
-    return short if len(set(short)) == len(short) else list(names)
+def _trained(word: str, name: str, search: tuple[str, ...], others: Sequence[str]) -> Entrant:
+    if others:
+        raise ConfigError(f"{name}: is trained, {others[0]} cannot change it: only search settings can, {SEARCH}KEY.")
+    folder = model_folder(name)
+    kind = recipe_type(read_table(folder)[0])
+    if search:
+        _check_search(read_config(folder, kind)[0], search)
+    return Entrant(word.rstrip("/"), TASKS[kind], folder=folder, search=search, slug=slug(word))
+
+
+def _check_search(recipe: TaskRecipe, search: Sequence[str]) -> None:
+    """Refuse wrong search settings before anything is trained."""
+    if search and not isinstance(recipe, Recipe):
+        raise ConfigError(f"{search[0]}: only translation models are compared by search settings: leave it out.")
+    with_overrides(recipe, search)
 
 
 def slug(name: str) -> str:

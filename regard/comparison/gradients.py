@@ -6,7 +6,8 @@ from collections.abc import Sequence
 
 import torch
 
-from regard.comparison.entrants import Entrant, labels
+from regard.comparison.entrants import Entrant
+from regard.comparison.grid import labels
 from regard.config.settings import Recipe
 from regard.errors import ConfigError, DataError
 from regard.evaluation.test_set import TestSet, given_test_set

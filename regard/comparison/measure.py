@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import json
 import statistics
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from regard.config.classification import ResNetSettings
+from regard.decoding.search_settings import overridden_settings
 from regard.errors import ConfigError
 from regard.evaluation.test_set import TestSet
 from regard.inference.captioner import Captioner
@@ -30,20 +33,23 @@ class Test:
     sentences: tuple[str, ...] = field(default=())  # whose attention is drawn
 
 
-def measure(task: str, folder: Path, test: Test, device: str) -> dict[str, Any]:
-    """The results of the model in a folder."""
-    found = {"translation": _translation, "captioning": _captions, "classification": _classes}[task](
-        folder, test, device
-    )
-    return found | _curve(folder)
+def measure(task: str, folder: Path, test: Test, device: str, search: Sequence[str] = ()) -> dict[str, Any]:
+    """The results of the model in a folder; `search` changes its search settings, search.key=value."""
+    if task == "translation":
+        found = _translation(folder, test, device, search)
+    else:
+        found = {"captioning": _captions, "classification": _classes}[task](folder, test, device)
+    return found | _curves(folder, found)
 
 
-def _translation(folder: Path, test: Test, device: str) -> dict[str, Any]:
+def _translation(folder: Path, test: Test, device: str, changes: Sequence[str]) -> dict[str, Any]:
     assert test.text is not None  # the queue opens it
     translator = Translator.load(folder, device)
-    list(translator.translate_lines(test.text.sources[:2]))  # the first call makes the engine's weights
+    of_beam = [] if test.beam is None else [f"search.beam={test.beam}"]
+    search = overridden_settings(translator.recipe, [*of_beam, *changes])
+    list(translator.translate_lines(test.text.sources[:2], search=search))  # the first call makes the engine's weights
     report = translator.evaluate(
-        test.text.sources, test.text.references, gold_alignments=test.text.gold, beam=test.beam, perplexity=False
+        test.text.sources, test.text.references, gold_alignments=test.text.gold, search=search, perplexity=False
     )
     told = report.to_dict()
     return _common(translator.metrics) | {
@@ -69,10 +75,13 @@ def _classes(folder: Path, test: Test, device: str) -> dict[str, Any]:
         raise ConfigError("--test: image classifiers need test images: name their data with --train or --test.")
     classifier = Classifier.load(folder, device)
     found = classifier.evaluate(classifier.labelled_images(test.images, "test"))
+    settings = classifier.recipe.model
     return _common(classifier.metrics) | {
         "accuracy": found.accuracy,
         "loss": found.loss,
         "multiply_adds": multiply_adds(classifier.network.cpu(), classifier.shape),
+        "object_mass": None if found.object_mass is None else found.object_mass.to_dict(),
+        "receptive_field": settings.receptive_field if isinstance(settings, ResNetSettings) else None,
     }
 
 
@@ -81,16 +90,30 @@ def _common(metrics: dict[str, Any]) -> dict[str, Any]:
     return {name: metrics.get(name) for name in names}
 
 
-def _curve(folder: Path) -> dict[str, Any]:
-    """Training loss by update and seconds, and training speed, from the log of the training if it is there."""
+def _curves(folder: Path, found: dict[str, Any]) -> dict[str, Any]:
+    """Training speed, and loss and validation by time, from the log of the training if it is there.
+
+    `curve` has update, seconds and training loss; `validations` have epochs, seconds, loss and BLEU or accuracy.
+    """
     path = folder / LOG
     if not path.exists():
-        return {"curve": [], "tokens_per_second": None}
+        return {"curve": [], "validations": [], "tokens_per_second": None}
     events = [json.loads(line) for line in path.read_text("utf-8").splitlines() if line.endswith("}")]
     updates = [event for event in events if event["event"] == "update"]
     speeds = [event["tokens_per_second"] for event in updates if "tokens_per_second" in event]
     step = max(1, -(-len(updates) // POINTS))
+    epochs_per_update = (found.get("epochs") or 0) / (found.get("updates") or 1)
     return {
         "curve": [[event["update"], event["seconds"], event["loss"]] for event in updates[::step]],
+        "validations": [
+            {
+                "epochs": event["update"] * epochs_per_update,
+                "seconds": event["seconds"],
+                "loss": event["loss"],
+                "score": event.get("bleu", event.get("accuracy")),
+            }
+            for event in events
+            if event["event"] == "validation" and "seconds" in event
+        ],
         "tokens_per_second": statistics.median(speeds) if speeds else None,
     }

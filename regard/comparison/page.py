@@ -4,9 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from html import escape
+from itertools import islice
 
-from regard.comparison.figures import accuracies_svg, attention_svg, by_length_svg, curves_svg
-from regard.comparison.results import Comparison, length_rows
+from regard.comparison.figures import (
+    accuracies_svg,
+    attention_svg,
+    by_length_svg,
+    curves_svg,
+    validation_loss_svg,
+    validation_score_svg,
+)
+from regard.comparison.results import Comparison
+
+MAPS = 8  # models whose attention is drawn side by side
 
 STYLE = """
 :root { color-scheme: light; --ink: #1f2933; --muted: #52606d; --line: #d9e2ec; }
@@ -26,12 +36,11 @@ figure { margin: 0; } svg { max-width: 100%; height: auto; }
 
 def render_page(comparison: Comparison) -> str:
     """The whole page."""
-    rows = [[entry.name, *(cell(entry) for _, cell in comparison.columns)] for entry in comparison.entries]
-    sections = [html_table(["model", *(title for title, _ in comparison.columns)], rows)]
-    sections.append(f"<p>{escape(comparison.notes)}</p>" if comparison.notes else "")
-    lengths = length_rows(comparison.entries)
-    if lengths:
-        sections += ["<h2>BLEU by source length</h2>", html_table(lengths[0], lengths[1:])]
+    sections = []
+    for title, table in comparison.tables:
+        sections += [f"<h2>{escape(title)}</h2>" if title else "", html_table(table[0], table[1:])]
+        if not title:
+            sections.append(f"<p>{escape(comparison.notes)}</p>" if comparison.notes else "")
     sections += [_figures(comparison), _attention(comparison)]
     title = "Comparison"
     return (
@@ -52,20 +61,18 @@ def html_table(heading: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 
 
 def _figures(comparison: Comparison) -> str:
-    if comparison.task == "classification":
-        drawn = [accuracies_svg(comparison), curves_svg(comparison)]
-    else:
-        drawn = [by_length_svg(comparison), curves_svg(comparison)]
+    first = accuracies_svg if comparison.task == "classification" else by_length_svg
+    drawn = [draw(comparison) for draw in (first, validation_score_svg, curves_svg, validation_loss_svg)]
     figures = "".join(f"<figure>{svg}</figure>" for svg in drawn if svg)
     return f'<h2>Figures</h2><div class="figures">{figures}</div>' if figures else ""
 
 
 def _attention(comparison: Comparison) -> str:
-    """A row for each sentence, a map for each model with attention."""
+    """A row for each sentence, a map for each of the first models with attention."""
     rows = []
     for sentence in comparison.sentences:
-        maps = [attention_svg(entry, sentence) for entry in comparison.entries]
-        figures = "".join(f"<figure>{svg}</figure>" for svg in maps if svg)
+        maps = (attention_svg(entry.first["folder"], entry.label, sentence) for entry in comparison.entries)
+        figures = "".join(f"<figure>{svg}</figure>" for svg in islice((svg for svg in maps if svg), MAPS))
         if figures:
             rows.append(f'<h2>Attention: {escape(sentence)}</h2><div class="attention">{figures}</div>')
     return "\n".join(rows)

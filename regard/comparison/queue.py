@@ -54,9 +54,9 @@ def compare(
 ) -> Comparison:
     """Train each recipe with each seed under the same budget, evaluate everything on one test set, write the report.
 
-    `entrants` are recipes, `RECIPE:KEY=VALUE,…`, model folders and names of installed models. `budget` (time) or
-    `epochs` (tokens) is the same for all. Translation recipes share one joint vocabulary. `test` is needed for text;
-    embedded corpora have their own.
+    `entrants` are recipes, `RECIPE:KEY=VALUE,…`, model folders and names of installed models; braces make a grid.
+    `budget` (time) or `epochs` (tokens) is the same for all. Translation recipes share one joint vocabulary. `test` is
+    needed for text; embedded corpora have their own.
     """
     chosen = parse_entrants(entrants, [*_ends(budget, epochs), *overrides])
     text = chosen[0].task == "translation"
@@ -157,7 +157,7 @@ class _Queue:
         if self.progress:
             print(f"{entrant.name}" + (f", seed {seed} of {seeds}" if seeds > 1 and entrant.recipe else ""))
         folder = entrant.folder or self._trained(entrant, seed)
-        found = measure(entrant.task, folder, self.test, self.device)
+        found = measure(entrant.task, folder, self.test, self.device, entrant.search)
         self._keep_translations(entrant, seed, found.pop("translations", None))
         self.record["runs"][key] = {"entrant": entrant.name, "seed": seed, "folder": str(folder)} | found
         write_json(self.out / RESULTS, self.record)
@@ -172,7 +172,7 @@ class _Queue:
     def _trained(self, entrant: Entrant, seed: int) -> Path:
         """The folder of the trained model."""
         assert entrant.recipe is not None
-        folder = self.out / f"{entrant.slug}-{seed}"
+        folder = self.out / f"{entrant.training}-{seed}"
         if not holds_finished_model(folder):
             resume = holds_run(folder / "training")
             recipe = with_overrides(entrant.recipe, [f"training.seed={seed}", *self._pieces(entrant)])

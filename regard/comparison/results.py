@@ -5,18 +5,24 @@ from __future__ import annotations
 import statistics
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Any
 
 from regard.comparison.entrants import slug
+from regard.comparison.grid import grid_tables, labels, shared_settings
 from regard.comparison.measure import Test
 from regard.evaluation.by_length import LengthRow
-from regard.evaluation.significance import Interval, paired_bootstrap
+from regard.evaluation.significance import Interval, paired_bootstrap, welch_p
 from regard.storage.files import write_bytes
 
 DASH = "–"
 SIGNIFICANT = 0.05
+MARKS = (0.5, 1, 2, 3, 5, 10, 15, 20, 30, 45, 60, 90, 120, 180, 240, 360, 480, 720, 1440)  # minutes of training
+SCORES = {
+    "translation": ("BLEU", "bleu", 1.0),
+    "classification": ("accuracy, %", "accuracy", 100.0),
+}  # title, key, unit
 
 
 @dataclass(frozen=True)
@@ -24,6 +30,7 @@ class Entry:
     """One entrant over all its seeds."""
 
     name: str
+    label: str  # short, for tables and figures
     runs: tuple[dict[str, Any], ...]
     intervals: dict[str, Interval]  # by metric, of the first seed; empty where there are no translations
 
@@ -44,6 +51,11 @@ class Entry:
     def first(self) -> dict[str, Any]:
         """The results of the first seed."""
         return self.runs[0]
+
+    @property
+    def validations(self) -> list[dict[str, Any]]:
+        """The validations of the first seed with a score."""
+        return [point for point in self.first.get("validations", []) if point["score"] is not None]
 
     @property
     def by_length(self) -> list[LengthRow]:
@@ -67,7 +79,8 @@ class Comparison:
         for run in record["runs"].values():
             runs.setdefault(run["entrant"], []).append(run)
         intervals = _intervals(list(runs), out, test)
-        entries = tuple(Entry(name, tuple(each), intervals.get(name, {})) for name, each in runs.items())
+        short = dict(zip(runs, labels(list(runs)), strict=True))
+        entries = tuple(Entry(name, short[name], tuple(each), intervals.get(name, {})) for name, each in runs.items())
         return cls(entries, record["task"], record["asked"], test.sentences)
 
     def write(self, out: Path) -> None:
@@ -83,16 +96,28 @@ class Comparison:
         every = _COLUMNS[self.task](self)
         return [(title, cell) for title, cell in every if any(cell(entry) != DASH for entry in self.entries)]
 
+    @property
+    def tables(self) -> list[tuple[str, list[list[str]]]]:
+        """Every table of the report: its title, then its heading and rows. The title of the first is empty."""
+        rows = [[entry.label, *(cell(entry) for _, cell in self.columns)] for entry in self.entries]
+        tables = [("", [["model", *(title for title, _ in self.columns)], *rows])]
+        if self.task in SCORES:
+            title, key, unit = SCORES[self.task]
+            form = "{:.1f}" if unit == 1 else "{:.2f}"
+            cells = {entry.name: _number(entry, key, form, unit) for entry in self.entries}
+            tables.append(("Attention inside the object, %", mass_rows(self.entries)))
+            tables += [(f"{title} by setting", table) for table in grid_tables(cells)]
+            tables.append((f"Validation {title} after minutes of training", minute_rows(self.entries, unit)))
+        tables.append(("BLEU by source length (words)", length_rows(self.entries)))
+        return [(title, table) for title, table in tables if len(table) > 1]
+
     def text(self) -> str:
-        """A Markdown document: the table, BLEU by source length, and how to read them."""
-        rows = [[entry.name, *(cell(entry) for _, cell in self.columns)] for entry in self.entries]
-        parts = [self.heading, markdown_table(["model", *(title for title, _ in self.columns)], rows)]
-        lengths = length_rows(self.entries)
-        if len(lengths) > 1:
-            parts += ["BLEU by source length (words):", markdown_table(lengths[0], lengths[1:])]
-        if self.notes:
-            parts.append(self.notes)
-        return "\n\n".join(parts)
+        """A Markdown document: the tables, and how to read them."""
+        drawn = [
+            "\n\n".join([f"{title}:"] * bool(title) + [markdown_table(table[0], table[1:])])
+            for title, table in self.tables
+        ]
+        return "\n\n".join(part for part in [self.heading, *drawn, self.notes] if part)
 
     @property
     def heading(self) -> str:
@@ -101,21 +126,35 @@ class Comparison:
         budget = self.asked.get("budget") or (f"{self.asked['epochs']:g} epochs" if self.asked.get("epochs") else "")
         parts = [f"trained on {trained}" if trained else "", f"{budget} each" if budget else ""]
         parts.append(f"tested on {self.asked.get('test') or trained}")
-        return f"Comparison of {len(self.entries)} models: {', '.join(part for part in parts if part)}."
+        told = f"Comparison of {len(self.entries)} models: {', '.join(part for part in parts if part)}."
+        if self.asked.get("overrides"):
+            told += f" All: {', '.join(self.asked['overrides'])}."
+        return told + "".join(f" All of {each}." for each in shared_settings([entry.name for entry in self.entries]))
 
     @property
     def notes(self) -> str:
-        """What the signs mean."""
-        if self.task != "translation" or not self.entries:
+        """What the signs mean, and what each p covers."""
+        if not self.entries:
             return ""
-        first = self.entries[0]
-        told = [f"BLEU: {first.first.get('bleu_signature', '')}."]
+        first, told = self.entries[0], []
+        if self.task == "translation":
+            told.append(f"BLEU: {first.first.get('bleu_signature', '')}.")
         if first.intervals:
             told.append("± is the half width of the 95 % interval of 1,000 bootstrap samples of the test set (seed 1).")
         if len(self.entries) > 1 and first.intervals:
-            told.append(f"p: paired bootstrap against {first.name}; * is below {SIGNIFICANT}.")
+            told.append(
+                f"p: paired bootstrap against {first.label}, seed 1; it covers the choice of test sentences, not the "
+                f"chance of a training; * is below {SIGNIFICANT}."
+            )
         if any(len(entry.runs) > 1 for entry in self.entries):
-            told.append("Over several seeds: mean, and standard deviation in parentheses.")
+            told.append("Over several seeds: mean, and sample standard deviation in parentheses.")
+        if any(_seeds_p(entry, first, "bleu") or _seeds_p(entry, first, "accuracy") for entry in self.entries[1:]):
+            told.append(
+                f"p (seeds): Welch's t-test against {first.label} over trainings on one test set; with few seeds only "
+                "large differences are significant."
+            )
+        if len(self.entries) > 2:
+            told.append("No p is corrected for the number of comparisons.")
         return " ".join(told)
 
 
@@ -128,8 +167,19 @@ def _intervals(names: Sequence[str], out: Path, test: Test) -> dict[str, dict[st
         path = out / "translations" / f"{slug(name)}-1.txt"
         if path.exists():
             texts[name] = path.read_text("utf-8").removesuffix("\n").split("\n")
-    whole = {name: lines for name, lines in texts.items() if len(lines) == len(test.text.sources)}
-    return paired_bootstrap(whole, test.text.references) if whole else {}
+    whole = {name: tuple(lines) for name, lines in texts.items() if len(lines) == len(test.text.sources)}
+    references = tuple(tuple(stream) for stream in test.text.references)
+    first = next(iter(whole.values()), ())
+    return {name: _against(first, lines, references) for name, lines in whole.items()}
+
+
+@lru_cache(maxsize=512)  # the report is rewritten after each entrant
+def _against(
+    first: tuple[str, ...], lines: tuple[str, ...], references: tuple[tuple[str, ...], ...]
+) -> dict[str, Interval]:
+    """The intervals of a system; the p-value is against the first, None for the first itself."""
+    systems = {"first": first} if lines is first else {"first": first, "this": lines}
+    return list(paired_bootstrap(systems, references).values())[-1]
 
 
 # --- columns ------------------------------------------------------------------------------------------------------
@@ -144,6 +194,7 @@ def _translation_columns(comparison: Comparison) -> list[tuple[str, Cell]]:
         ("tokens/s", lambda entry: _number(entry, "tokens_per_second", "{:,.0f}")),
         ("BLEU", lambda entry: _scored(entry, "bleu")),
         ("p", lambda entry: _p_value(entry, "bleu")),
+        ("p (seeds)", _over_seeds(comparison, "bleu")),
         ("chrF", lambda entry: _scored(entry, "chrf")),
         ("AER", lambda entry: _number(entry, "aer", "{:.3f}")),
         ("sentences/s", lambda entry: _number(entry, "sentences_per_second", "{:,.0f}")),
@@ -165,8 +216,10 @@ def _classification_columns(comparison: Comparison) -> list[tuple[str, Cell]]:
     return [
         ("accuracy, %", lambda entry: _number(entry, "accuracy", "{:.2f}", scale=100)),
         ("seeds", lambda entry: str(len(entry.runs))),
+        ("p (seeds)", _over_seeds(comparison, "accuracy")),
         ("parameters", against("parameters")),
         ("multiply-adds", against("multiply_adds")),
+        ("receptive field", lambda entry: _count(entry, "receptive_field")),
         ("epochs", lambda entry: _number(entry, "epochs")),
         ("minutes", lambda entry: _number(entry, "seconds", scale=1 / 60)),
     ]
@@ -195,11 +248,14 @@ def _nested(name: str) -> Cell:
 
 
 def _number(entry: Entry, key: str, form: str = "{:.1f}", scale: float = 1.0) -> str:
-    mean = entry.mean(key)
-    if mean is None:
+    return _mean_and_spread([scale * value for value in entry.values(key)], form)
+
+
+def _mean_and_spread(values: Sequence[float], form: str) -> str:
+    if not values:
         return DASH
-    spread = f" ({form.format(scale * entry.spread(key))})" if len(entry.values(key)) > 1 else ""
-    return form.format(scale * mean) + spread
+    spread = f" ({form.format(statistics.stdev(values))})" if len(values) > 1 else ""
+    return form.format(statistics.fmean(values)) + spread
 
 
 def _count(entry: Entry, key: str) -> str:
@@ -217,7 +273,51 @@ def _p_value(entry: Entry, metric: str) -> str:
     interval = entry.intervals.get(metric)
     if interval is None or interval.p_value is None:
         return DASH
-    return f"{interval.p_value:.3f}" + ("*" if interval.p_value < SIGNIFICANT else "")
+    return _starred(interval.p_value)
+
+
+def _over_seeds(comparison: Comparison, key: str) -> Cell:
+    def cell(entry: Entry) -> str:
+        p_value = None if entry is comparison.entries[0] else _seeds_p(entry, comparison.entries[0], key)
+        return DASH if p_value is None else _starred(p_value)
+
+    return cell
+
+
+def _seeds_p(entry: Entry, first: Entry, key: str) -> float | None:
+    return welch_p(first.values(key), entry.values(key))
+
+
+def _starred(p_value: float) -> str:
+    return f"{p_value:.3f}" + ("*" if p_value < SIGNIFICANT else "")
+
+
+def minute_rows(entries: Sequence[Entry], unit: float) -> list[list[str]]:
+    """A heading and a row for each trained entry: the best validation score of seed 1 so far, at some minutes."""
+    curves = {entry.label: entry.validations for entry in entries if entry.validations}
+    longest = max((curve[-1]["seconds"] / 60 for curve in curves.values()), default=0.0)
+    reached = [mark for mark in MARKS if mark <= longest]
+    rows = [["model", *(f"{mark:g}" for mark in reached), "end"]]
+    for label, curve in curves.items():
+        cells = []
+        for mark in (*reached, longest):
+            scores = [point["score"] for point in curve if point["seconds"] <= 60 * mark]
+            cells.append(f"{unit * max(scores):.1f}" if scores else DASH)
+        rows.append([label, *cells])
+    return rows if curves else []
+
+
+def mass_rows(entries: Sequence[Entry]) -> list[list[str]]:
+    """A heading and a row for each entry with maps: the share of each module's map inside the object, and its area."""
+    found = {entry.label: [run["object_mass"] for run in entry.runs if run.get("object_mass")] for entry in entries}
+    titles = list(dict.fromkeys(title for masses in found.values() for mass in masses for title in mass))
+    titles.sort(key=lambda title: (title == "area", title))
+    rows = [["model", *(title.replace("_", " ") for title in titles)]]
+    for label, masses in found.items():
+        shares = [[100 * mass[title] for mass in masses if title in mass] for title in titles]
+        if masses:
+            rows.append([label, *(_mean_and_spread(values, "{:.1f}") for values in shares)])
+    return rows
 
 
 def length_rows(entries: Sequence[Entry]) -> list[list[str]]:
@@ -229,7 +329,7 @@ def length_rows(entries: Sequence[Entry]) -> list[list[str]]:
     for entry in entries:
         found = {row.label: row.bleu for row in entry.by_length}
         cells = [found.get(label) for label in labels]
-        rows.append([entry.name, *(DASH if cell is None else f"{cell:.1f}" for cell in cells)])
+        rows.append([entry.label, *(DASH if cell is None else f"{cell:.1f}" for cell in cells)])
     return rows
 
 

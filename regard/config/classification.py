@@ -46,6 +46,17 @@ class ResNetSettings(Architecture):
             return self.places
         return (last,) if self.attention == "self_attention" else tuple(range(1, last + 1))
 
+    @property
+    def receptive_field(self) -> int:
+        """Height and width, in pixels, that a cell of the last map depends on through convolutions alone."""
+        field, step = 3, 1  # of the stem
+        for stage in range(len(self.channels)):
+            for block in range(self.blocks):
+                field += 2 * step
+                step *= 2 if stage and not block else 1
+                field += 2 * step
+        return field
+
     @model_validator(mode="after")
     def _places_are_there(self) -> ResNetSettings:
         for place in self.module_places:

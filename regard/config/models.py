@@ -22,6 +22,12 @@ SHARPNESS_HELP = (
 )
 
 
+BATCH_NORM_HELP = (
+    "batch normalisation in LSTM cells, by position (Cooijmans et al. 2017), to be compared with layer_norm; slow, and "
+    "decoded by torch only"
+)
+
+
 class ModelSettings(Architecture):
     """Settings of every translation model."""
 
@@ -61,6 +67,13 @@ class Seq2SeqSettings(RecurrentSettings):
     )
     reverse_source: bool = Field(True, description="reverse the source sentence (Sutskever)")
     maxout_size: int = Field(256, ge=1, description="every_step: size of the maxout layer before the output")
+    batch_norm: bool = Field(False, description=BATCH_NORM_HELP)
+
+    @model_validator(mode="after")
+    def _batch_norm_fits(self) -> Seq2SeqSettings:
+        if self.batch_norm and (self.cell != "lstm" or self.layer_norm):
+            raise ValueError('batch_norm = true needs cell = "lstm" and layer_norm = false')
+        return self
 
     @model_validator(mode="after")
     def _cho_is_shallow(self) -> Seq2SeqSettings:
@@ -124,6 +137,23 @@ class LuongSettings(RecurrentSettings):
     )
     reverse_source: bool = Field(True, description="reverse the source sentence, as in the paper")
     bidirectional: bool = Field(False, description="bidirectional encoder (not in the paper)")
+    batch_norm: bool = Field(False, description=BATCH_NORM_HELP)
+
+    @model_validator(mode="after")
+    def _batch_norm_fits(self) -> LuongSettings:
+        if self.batch_norm and (self.cell != "lstm" or self.layer_norm):
+            raise ValueError('batch_norm = true needs cell = "lstm" and layer_norm = false')
+        if self.batch_norm and self.needs_steps:
+            raise ValueError(
+                "batch_norm = true needs whole sentences in training: set input_feeding = false "
+                'and query = "current" or context_to = "output"'
+            )
+        return self
+
+    @property
+    def needs_steps(self) -> bool:
+        """Whether a decoder step depends on the attention of the step before."""
+        return self.input_feeding or (self.query == "previous" and self.context_to == "step")
 
     @model_validator(mode="after")
     def _sizes_fit(self) -> LuongSettings:
@@ -145,6 +175,7 @@ class GnmtSettings(RecurrentSettings):
 
     kind: Literal["gnmt"] = "gnmt"
     layers: int = Field(8, ge=2, le=16, description="depth of encoder and decoder")
+    residual: bool = Field(True, description="residual connections from the third layer on")
     attention_size: int = Field(512, ge=1, description="size of the additive score's hidden layer")
     context_to: Literal["upper", "all"] = Field(
         "upper",
@@ -154,6 +185,10 @@ class GnmtSettings(RecurrentSettings):
         "previous",
         description="query: the bottom layer's output at the previous step (the paper) or at this one (gnmt_v2)",
     )
+
+    def is_residual(self, layer: int) -> bool:
+        """Whether a layer's input is added to its output; `layer` counts from 0 at the bottom."""
+        return self.residual and layer >= 2
 
     @model_validator(mode="after")
     def _no_circle(self) -> GnmtSettings:

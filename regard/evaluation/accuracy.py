@@ -9,6 +9,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from regard.evaluation.object_mass import ObjectMass
+
 
 @dataclass(frozen=True)
 class Accuracy:
@@ -19,6 +21,7 @@ class Accuracy:
     accuracy: float
     by_class: Mapping[str, float]
     confusions: npt.NDArray[np.int64]  # (classes, classes): true class by row, predicted class by column
+    object_mass: ObjectMass | None = None  # for an image set with known objects and a network with attention
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values."""
@@ -28,11 +31,16 @@ class Accuracy:
             "accuracy": self.accuracy,
             "by_class": dict(self.by_class),
             "confusions": self.confusions.tolist(),
+            **({} if self.object_mass is None else {"map_mass_inside_object": self.object_mass.to_dict()}),
         }
 
 
 def accuracy(
-    predicted: npt.NDArray[np.int64], labels: npt.NDArray[np.int64], classes: Sequence[str], loss: float
+    predicted: npt.NDArray[np.int64],
+    labels: npt.NDArray[np.int64],
+    classes: Sequence[str],
+    loss: float,
+    mass: ObjectMass | None = None,
 ) -> Accuracy:
     """Compare predictions (N,) with labels (N,); `loss` is the mean over the images."""
     confusions = np.zeros((len(classes), len(classes)), np.int64)
@@ -43,4 +51,4 @@ def accuracy(
         for number, name in enumerate(classes)
         if counts[number]
     }
-    return Accuracy(len(labels), loss, float((predicted == labels).mean()), shares, confusions)
+    return Accuracy(len(labels), loss, float((predicted == labels).mean()), shares, confusions, mass)

@@ -15,9 +15,11 @@ from regard.evaluation.scores import fitting_tokenizer, make_bleu, reference_str
 from regard.storage.files import write_bytes
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
     from rich.table import Table
 
 DEFAULT_EDGES = (10, 20, 30, 40, 50, 60)
+FEW = 6  # lines of a figure whose legend fits into it
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,7 +161,7 @@ def plot_by_length(
     path = check_picture(path)
     named = _named(systems)
     labels = list(_by_label(named))
-    figure = Figure(figsize=(6.4, 4.0), layout="constrained")
+    figure = Figure(figsize=(6.4 + 2.4 * (len(named) > FEW), 4.0), layout="constrained")
     axes = figure.add_subplot()
     for (name, rows), marker in zip(named.items(), _markers(len(named)), strict=True):
         places = [labels.index(row.label) for row in rows]
@@ -180,10 +182,18 @@ def plot_by_length(
     if title:
         axes.set_title(title)
     if len(named) > 1:
-        axes.legend(frameon=False)
+        draw_legend(axes)
     picture, form = io.BytesIO(), path.suffix[1:].lower()
     figure.savefig(picture, format=form, dpi=150, metadata={"Date": None} if form == "svg" else None)
     write_bytes(path, picture.getvalue())
+
+
+def draw_legend(axes: Axes) -> None:
+    """The names of the lines: inside the axes, or beside them if there are many."""
+    if len(axes.get_lines()) > FEW:
+        axes.legend(frameon=False, fontsize=7, loc="center left", bbox_to_anchor=(1.0, 0.5))
+    else:
+        axes.legend(frameon=False)
 
 
 def _markers(count: int) -> list[str]:

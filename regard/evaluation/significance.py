@@ -1,16 +1,21 @@
-"""Confidence intervals and paired significance of corpus scores, by sacrebleu's bootstrap."""
+"""Significance of a difference: over the sentences of a test set (sacrebleu's bootstrap), or over trainings (Welch)."""
 
 from __future__ import annotations
 
 import logging
+import math
+import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
+
+import numpy as np
 
 from regard.errors import DataError
 from regard.evaluation.scores import make_metric
 
 SAMPLES = 1000
+POINTS = 20_001  # of the integral of Student's distribution
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,3 +70,26 @@ def _interval(result: Any, first: Any | None) -> Interval:
     else:
         p_value = float(result.p_value)
     return Interval(float(result.score), float(result.ci or 0.0), p_value)
+
+
+def welch_p(one: Sequence[float], other: Sequence[float]) -> float | None:
+    """The two-sided p-value of Welch's t-test that both means are equal; None with fewer than two values each."""
+    if min(len(one), len(other)) < 2:
+        return None
+    errors = [statistics.variance(values) / len(values) for values in (one, other)]
+    difference = statistics.fmean(one) - statistics.fmean(other)
+    if not sum(errors):
+        return 1.0 if difference == 0 else 0.0
+    t = difference / math.sqrt(sum(errors))
+    freedom = sum(errors) ** 2 / sum(
+        error**2 / (len(values) - 1) for error, values in zip(errors, (one, other), strict=True)
+    )
+    # With t = √ν tan θ, Student's density is proportional to cos^(ν − 1) θ.
+    reached = math.atan(abs(t) / math.sqrt(freedom))
+    return _integral(reached, freedom - 1) / _integral(0.0, freedom - 1)
+
+
+def _integral(start: float, power: float) -> float:
+    """∫ cos^power from `start` to π/2; power ≥ 0."""
+    angles = np.linspace(start, math.pi / 2, POINTS)
+    return float(np.trapezoid(np.cos(angles).clip(0) ** power, angles))

@@ -23,6 +23,7 @@ from regard.data.images.image_set import COLOURS, SPLITS, ImageSet, Split, descr
 from regard.data.images.pixels import Picture, Pixels, as_tensor, check_pixels
 from regard.errors import DataError, ModelFolderError, NoAttention, did_you_mean
 from regard.evaluation.accuracy import Accuracy, accuracy
+from regard.evaluation.object_mass import object_mass
 from regard.inference.representation import model_line
 from regard.look.classification import Classification
 from regard.models.image_classifier import Network, channels_last, joined_attention
@@ -160,14 +161,15 @@ class Classifier:
     # --- how good it is -------------------------------------------------------------------------------------------
 
     def evaluate(self, images: ImageSet) -> Accuracy:
-        """Accuracy and loss on labelled images."""
+        """Accuracy and loss on labelled images; where their objects are known, the attention inside them too."""
         if images.shape != self.shape or images.classes != self.classes:
             raise DataError(
                 f"the images are {describe(images.shape)} of the classes {', '.join(images.classes)}; the model knows "
                 f"{describe(self.shape)} of {', '.join(self.classes)}: evaluate it on such."
             )
         loss, predicted = predict(self.network, images, self.device)
-        return accuracy(predicted, images.labels, self.classes, loss)
+        mass = object_mass(self.network, images, self.device)
+        return accuracy(predicted, images.labels, self.classes, loss, mass)
 
     def labelled_images(self, data: str | Path, split: str = "test") -> ImageSet:
         """One split of the images that a user names, as the model reads them."""

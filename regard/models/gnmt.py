@@ -1,7 +1,8 @@
 """Wu et al. 2016: *Google's neural machine translation system* (GNMT).
 
 Encoder: LSTM layers; the first reads in both directions and its outputs are concatenated; from the third layer on, a
-layer's input is added to its output (residual connection, eq. 6).
+layer's input is added to its output (residual connection, eq. 6). `residual = false` is the plain stack that the paper
+compares with (eq. 5).
 
 Decoder: LSTM layers. With yᵢ₋₁, the bottom layer's output of the previous step, as query (eq. 4):
 
@@ -52,8 +53,6 @@ from regard.nn.dropout import dropout
 from regard.nn.embedding import Embeddings
 from regard.nn.products import PRODUCTS, Products, step_products
 
-FIRST_RESIDUAL = 2  # the third layer, counted from 0
-
 
 class Gnmt(Model):
     """Deep residual LSTMs with the bottom decoder layer as query."""
@@ -98,7 +97,7 @@ class Gnmt(Model):
         for number, layer in enumerate(self.encoder_upper, start=1):
             assert isinstance(layer, Lstm)
             outputs, final = layer.run(self._drop(inputs), None, lengths)  # (B, S, D)
-            inputs = outputs + inputs if number >= FIRST_RESIDUAL else outputs
+            inputs = outputs + inputs if self.settings.is_residual(number) else outputs
             summary.extend(final)
         return Memory(mask, lengths, tuple(summary), self.attend.prepare(inputs), inputs)
 
@@ -134,7 +133,7 @@ class Gnmt(Model):
             joined = torch.cat([self._drop(below), context], -1)
             hidden, cell = layer(layer.project(joined), (layers[2 * number], layers[2 * number + 1]))
             after += [hidden, cell]
-            below = hidden + below if number >= FIRST_RESIDUAL else hidden
+            below = hidden + below if self.settings.is_residual(number) else hidden
         recorded: Attention | None = {"cross": weights[:, None, None, None]} if attention else None
         return Step(self._drop(below), state.advance(after), recorded, traces)
 
@@ -146,7 +145,7 @@ class Gnmt(Model):
             assert isinstance(layer, Lstm)
             start = memory.summary[2 * number : 2 * number + 2]
             outputs, _ = layer.run(torch.cat([self._drop(below), contexts], -1), start)  # (B, T, D)
-            below = outputs + below if number >= FIRST_RESIDUAL else outputs
+            below = outputs + below if self.settings.is_residual(number) else outputs
         return Output(self._drop(below), {"cross": weights[:, None, None]} if attention else None)
 
     def inside(self) -> Inside:
@@ -160,11 +159,11 @@ class Gnmt(Model):
             for number, cell in enumerate(upper, start=2):
                 assert isinstance(cell, Lstm)
                 cells[f"{half}.{number}"] = cell
-                if number > FIRST_RESIDUAL:
+                if self.settings.is_residual(number - 1):
                     below = f"{half}.{number - 1}"
                     residuals[f"sum.{half}.{number}"] = (
                         f"{half}.{number}",
-                        f"sum.{below}" if number - 1 > FIRST_RESIDUAL else below,
+                        f"sum.{below}" if self.settings.is_residual(number - 2) else below,
                     )
         return Inside(self.embeddings.named, cells=cells, residuals=residuals)
 
@@ -234,7 +233,7 @@ def wire(wiring: Wiring, settings: GnmtSettings) -> None:
             if layer == 2:
                 for direction in ("forward", "backward"):
                     wiring.link(f"encoder.1.{direction}.{position}", f"encoder.2.{position}", "input")
-            below[position] = _residual(wiring, f"encoder.{layer}.{position}", layer, below[position])
+            below[position] = _residual(wiring, settings, f"encoder.{layer}.{position}", layer, below[position])
     _gnmt_decoder(wiring, settings, list(below.values()))
     context = "every layer but the bottom one" if settings.context_to == "upper" else "every layer"
     now = settings.query == "current"
@@ -244,15 +243,15 @@ def wire(wiring: Wiring, settings: GnmtSettings) -> None:
         f"e_{{ij}} = {score}:  the bottom layer's {asks}",
         f"c_i = Σ_j softmax_j(e_{{ij}}) h̄_j  goes to {context};  h̄_j is the top of the encoder",
     ]
-    if settings.layers > FIRST_RESIDUAL:
+    if settings.is_residual(settings.layers - 1):
         wiring.notes.append("From the third layer on, a layer's input is added to its output (+); the context is not.")
 
 
-def _residual(wiring: Wiring, cell: str, layer: int, below: str) -> str:
+def _residual(wiring: Wiring, settings: GnmtSettings, cell: str, layer: int, below: str) -> str:
     """Feed a cell from below and return its output node: the cell, or from the third layer on the residual sum."""
     if layer > 2:
         wiring.link(below, cell, "input")
-    if layer <= FIRST_RESIDUAL:
+    if not settings.is_residual(layer - 1):
         return cell
     node, total = wiring.nodes[cell], f"sum.{cell}"
     wiring.add(total, "add", "+", node.part, node.column, node.row + 0.5)
@@ -283,6 +282,6 @@ def _gnmt_decoder(wiring: Wiring, settings: GnmtSettings, keys: Sequence[str]) -
         below = f"decoder.1.{step}"
         for layer in range(2, settings.layers + 1):
             wiring.link(f"attend.{step}", f"decoder.{layer}.{step}", "context")
-            below = _residual(wiring, f"decoder.{layer}.{step}", layer, below)
-    last = f"decoder.{settings.layers}" if settings.layers <= FIRST_RESIDUAL else f"sum.decoder.{settings.layers}"
-    wiring.write(settings.layers + 3, last)
+            below = _residual(wiring, settings, f"decoder.{layer}.{step}", layer, below)
+    top = f"decoder.{settings.layers}"
+    wiring.write(settings.layers + 3, f"sum.{top}" if settings.is_residual(settings.layers - 1) else top)

@@ -13,7 +13,8 @@ from typing import Literal, NamedTuple
 from torch import Tensor
 
 from regard.nn.attention.multihead import MultiHead
-from regard.nn.cells import Cell, Stack
+from regard.nn.cells import Cell
+from regard.nn.stack import Stack
 from regard.nn.transformer import FeedForward, ResidualNorm
 
 Embedded = Callable[[Literal["source", "target"], Tensor], Mapping[str, Tensor]]

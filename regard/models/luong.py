@@ -43,10 +43,11 @@ from regard.nn.attention import Attend, make_score, make_window
 from regard.nn.attention.intervention import Intervention
 from regard.nn.attention.memory import Memory
 from regard.nn.attention.trace import Attention, Trace
-from regard.nn.cells import Stack, reorder, reversal, uniform_linear
+from regard.nn.cells import reorder, reversal, uniform_linear
 from regard.nn.dropout import dropout
 from regard.nn.embedding import Embeddings
 from regard.nn.products import PRODUCTS, Products, step_products
+from regard.nn.stack import Stack
 
 
 class Luong(Model):
@@ -62,7 +63,7 @@ class Luong(Model):
         self.input_feeding = settings.input_feeding
         self.query_is_current = settings.query == "current"
         self.context_in_step = not self.query_is_current and settings.context_to == "step"
-        self.needs_steps = self.input_feeding or self.context_in_step  # a step depends on the previous attention
+        self.needs_steps = settings.needs_steps
         self.embedding_size = embedding
         self.output_size = hidden if self.query_is_current else 2 * hidden
         self.embeddings = Embeddings(
@@ -75,6 +76,7 @@ class Luong(Model):
             hidden,
             dropout=settings.dropout,
             layer_norm=settings.layer_norm,
+            batch_norm=settings.batch_norm,
             bidirectional=settings.bidirectional,
         )
         self.feed_size = self.output_size if self.input_feeding else 0
@@ -86,6 +88,7 @@ class Luong(Model):
             hidden,
             dropout=settings.dropout,
             layer_norm=settings.layer_norm,
+            batch_norm=settings.batch_norm,
         )
         self.attend = Attend(
             make_score(
@@ -101,7 +104,8 @@ class Luong(Model):
         self.combine = uniform_linear(nn.Linear(2 * hidden, hidden, bias=False)) if self.query_is_current else None
 
     def compilable(self) -> ModelWeights | None:
-        return ModelWeights(self.settings, self.state_dict()) if type(self) is Luong else None
+        ours = type(self) is Luong and not self.settings.batch_norm
+        return ModelWeights(self.settings, self.state_dict()) if ours else None
 
     def encode(
         self,
@@ -148,7 +152,9 @@ class Luong(Model):
         if self.needs_steps:
             attentional, weights = self._loop(words, memory, intervention)
         else:
-            states, _ = self.decoder.run(words, memory.summary)  # (B, T, D)
+            # only the statistics of batch normalisation depend on where a target ends
+            lengths = batch.target_mask.sum(1) if self.settings.batch_norm and self.training else None
+            states, _ = self.decoder.run(words, memory.summary, lengths)  # (B, T, D)
             queries = states
             if not self.query_is_current:
                 queries = torch.cat([self._top(memory.summary).unsqueeze(1), states[:, :-1]], 1)
@@ -191,17 +197,19 @@ class Luong(Model):
             start = self.embedding_size
             product = product + bottom.project(fed, start, start + self.feed_size, products)
         if self.query_is_current:
-            layers = self.decoder.step(product, layers, products)
+            layers = self.decoder.step(product, layers, products, position)
             context, weights, traces = look(self._top(layers))
         else:
             context, weights, traces = look(self._top(layers))
             if self.context_in_step:
                 product = product + bottom.project(context, self.embedding_size + self.feed_size, None, products)
-            layers = self.decoder.step(product, layers, products)
+            layers = self.decoder.step(product, layers, products, position)
         attentional = self._attentional(context, self._top(layers), products)
         return attentional, weights, (*layers, attentional) if self.input_feeding else layers, traces
 
-    def inside(self) -> Inside:
+    def inside(self) -> Inside | None:
+        if self.settings.batch_norm:
+            return None  # a cell alone does not know its position
         both = bool(self.encoder.backward_layers)
         layers = range(1, len(self.encoder.layers) + 1)
         return Inside(

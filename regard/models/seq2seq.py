@@ -34,10 +34,11 @@ from regard.models.paths import STEPS, Paths, layer_path
 from regard.models.wiring import Wiring, maxout_decoder, stacked_decoder
 from regard.nn.attention.intervention import Intervention
 from regard.nn.attention.memory import Memory
-from regard.nn.cells import Cell, GruNorm, Stack, interpolate, maxout, reorder, reversal, uniform_linear
+from regard.nn.cells import Cell, GruNorm, interpolate, maxout, reorder, reversal, uniform_linear
 from regard.nn.dropout import dropout
 from regard.nn.embedding import Embeddings
 from regard.nn.products import PRODUCTS, Products, step_products
+from regard.nn.stack import Stack
 
 
 class Seq2Seq(Model):
@@ -62,6 +63,7 @@ class Seq2Seq(Model):
             hidden,
             dropout=settings.dropout,
             layer_norm=settings.layer_norm,
+            batch_norm=settings.batch_norm,
         )
         self.decoder: Stack | ChoDecoder
         if at_every_step:
@@ -74,10 +76,12 @@ class Seq2Seq(Model):
                 hidden,
                 dropout=settings.dropout,
                 layer_norm=settings.layer_norm,
+                batch_norm=settings.batch_norm,
             )
 
     def compilable(self) -> ModelWeights | None:
-        return ModelWeights(self.settings, self.state_dict()) if type(self) is Seq2Seq else None
+        ours = type(self) is Seq2Seq and not self.settings.batch_norm
+        return ModelWeights(self.settings, self.state_dict()) if ours else None
 
     def encode(
         self,
@@ -115,7 +119,8 @@ class Seq2Seq(Model):
             after = self.decoder.step(self.decoder.cell.project(word), state.tensors)
             hidden = self.decoder.output(after[0], word, state.tensors[2])
         else:
-            after = self.decoder.step(self.decoder.cell(0).project(word), state.tensors)
+            product = self.decoder.cell(0).project(word)
+            after = self.decoder.step(product, state.tensors, position=state.position)
             hidden = after[-self.decoder.tensors_per_layer]
         return Step(self._drop(hidden), state.advance(after), {} if attention else None)
 
@@ -131,10 +136,14 @@ class Seq2Seq(Model):
                 states.append(state[0])
             hidden = self.decoder.output(torch.stack(states, 1), words, state[2].unsqueeze(1))
         else:
-            hidden, _ = self.decoder.run(words, state)
+            # only the statistics of batch normalisation depend on where a target ends
+            lengths = batch.target_mask.sum(1) if self.settings.batch_norm and self.training else None
+            hidden, _ = self.decoder.run(words, state, lengths)
         return Output(self._drop(hidden), {} if attention else None)
 
-    def inside(self) -> Inside:
+    def inside(self) -> Inside | None:
+        if self.settings.batch_norm:
+            return None  # a cell alone does not know its position
         cells, embed = stack_cells("encoder", self.encoder), self.embeddings.named
         if isinstance(self.decoder, ChoDecoder):
             cells["decoder.1"] = self.decoder.cell

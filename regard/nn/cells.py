@@ -1,4 +1,4 @@
-"""Recurrent cells, one step at a time or over a whole sentence, and stacks of them.
+"""Recurrent cells, one step at a time or over a whole sentence; `stack.py` stacks them.
 
 A cell's state is a tuple of (N, D) tensors; the first is its output. The input product W x does not depend on the state
 and is computed once for all steps (`project`).
@@ -12,7 +12,6 @@ import torch
 from torch import Tensor, nn
 
 from regard.config.models import CellName
-from regard.nn.dropout import dropout
 from regard.nn.products import PRODUCTS, Products, step_products
 from regard.nn.rnn_kernels import GruSequence, LstmSequence
 
@@ -65,6 +64,11 @@ class Cell(nn.Module, ABC):
     @abstractmethod
     def forward(self, projected: Tensor, state: CellState, products: Products = PRODUCTS) -> CellState:
         """The next state, from the input product (N, gates·D) and the current state."""
+
+    def at_step(self, projected: Tensor, state: CellState, products: Products, position: int) -> CellState:
+        """The same at a position of the sentence, counted from 0; only batch normalisation depends on it."""
+        after: CellState = self(projected, state, products)
+        return after
 
     def gate_values(self, projected: Tensor, state: CellState, products: Products = PRODUCTS) -> dict[str, Tensor]:
         """The gates (N, D) by name, from the input of `forward`; none for a plain RNN."""
@@ -285,80 +289,6 @@ def scale_input_init(cell: Cell) -> Cell:
     """
     cell.weight_input.mul_(STACKED_INPUT_SCALE)
     return cell
-
-
-class Stack(nn.Module):
-    """Stacked recurrent layers with dropout between them; the bottom layer may have a wider input."""
-
-    def __init__(
-        self,
-        cell: CellName,
-        layers: int,
-        input_size: int,
-        hidden_size: int,
-        *,
-        dropout: float,
-        layer_norm: bool,
-        bidirectional: bool = False,
-    ) -> None:
-        super().__init__()
-        self.dropout = dropout
-        make, size = CELLS[cell], hidden_size // 2 if bidirectional else hidden_size
-
-        def cells() -> nn.ModuleList:
-            upper = (scale_input_init(make(hidden_size, size, layer_norm)) for _ in range(layers - 1))
-            return nn.ModuleList([make(input_size, size, layer_norm), *upper])
-
-        self.layers = cells()
-        self.backward_layers = cells() if bidirectional else nn.ModuleList()
-
-    @property
-    def is_fast(self) -> bool:
-        """Whether `run` uses the kernels."""
-        return self.cell(0).is_fast
-
-    @property
-    def tensors_per_layer(self) -> int:
-        """Number of tensors in a layer's state."""
-        return self.cell(0).state_tensors
-
-    def cell(self, layer: int) -> Cell:
-        """The cell of a layer, counted from 0 at the bottom."""
-        cell = self.layers[layer]
-        assert isinstance(cell, Cell)
-        return cell
-
-    def run(
-        self, inputs: Tensor, state: CellState | None = None, lengths: Tensor | None = None
-    ) -> tuple[Tensor, CellState]:
-        """Outputs of the top layer (B, S, D) and the flat final state of all layers."""
-        final: list[Tensor] = []
-        per_layer = self.tensors_per_layer
-        for number in range(len(self.layers)):
-            if number:
-                inputs = dropout(inputs, self.dropout, self.training)
-            start = None if state is None else state[number * per_layer : (number + 1) * per_layer]
-            outputs, after = self.cell(number).run(inputs, start, lengths)
-            if self.backward_layers:
-                backward = self.backward_layers[number]
-                assert isinstance(backward, Cell)
-                back_outputs, back_after = backward.run(inputs, None, lengths, backwards=True)
-                outputs = torch.cat([outputs, back_outputs], -1)
-                after = tuple(torch.cat(pair, -1) for pair in zip(after, back_after, strict=True))
-            inputs = outputs
-            final.extend(after)
-        return inputs, tuple(final)
-
-    def step(self, projected: Tensor, state: CellState, products: Products = PRODUCTS) -> CellState:
-        """The flat state of all layers after one step, from the bottom layer's input product (N, gates·D)."""
-        per_layer = self.tensors_per_layer
-        after = list(self.cell(0)(projected, state[:per_layer], products))
-        for number in range(1, len(self.layers)):
-            cell = self.cell(number)
-            inputs = dropout(after[-per_layer], self.dropout, self.training)
-            below = cell.project(inputs, products=products)
-            after.extend(cell(below, state[number * per_layer : (number + 1) * per_layer], products))
-        return tuple(after)
 
 
 def reversal(lengths: Tensor, source_length: int, keep_last: bool = False) -> Tensor:

@@ -107,7 +107,7 @@ def worth_keeping(settings: LoopSettings, snapshots: list[Snapshot]) -> list[Sna
 def report_validation(run: Run, result: Measured) -> None:
     """Report to the user and the log."""
     state = run.state
-    record = {"epoch": state.epoch, **result.to_dict()}
+    record = {"epoch": state.epoch, "seconds": state.seconds, **result.to_dict()}
     if result.samples:
         record["samples"] = [dict(sample) for sample in result.samples]
     run.log.write("validation", state.update, record)

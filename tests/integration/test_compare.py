@@ -10,9 +10,10 @@ from test_train_classifier import folder_of_classes
 
 from regard.cli import main
 from regard.comparison import compare
-from regard.comparison.entrants import labels, parse_entrants, slug
+from regard.comparison.entrants import SkippedVariant, parse_entrants, slug
+from regard.comparison.grid import grid_tables, labels, variants
 from regard.errors import ConfigError, ModelFolderError
-from regard.evaluation.significance import paired_bootstrap
+from regard.evaluation.significance import paired_bootstrap, welch_p
 from regard.inference.translator import Translator
 from regard.training import Interrupted
 from regard.training import loop as loop_module
@@ -44,11 +45,55 @@ def test_entrants_are_recipes_variants_and_models(tmp_path: Path) -> None:
         (["luong", "bam"], "different tasks"),
         (["luogn"], "did you mean 'luong'?"),
         (["luong:score"], "'score' is no setting"),
+        (["luong:search.beam=0"], "search.beam=0"),
+        (["bam:search.beam=2"], "only translation models"),
     ],
 )
 def test_wrong_entrants_are_refused(words: list[str], line: str) -> None:
     with pytest.raises(ConfigError, match=line.replace("?", r"\?")):
         parse_entrants(words, [])
+
+
+def test_braces_make_a_grid() -> None:
+    assert variants("a:x={1,2},y={[3,4],5}") == ["a:x=1,y=[3,4]", "a:x=1,y=5", "a:x=2,y=[3,4]", "a:x=2,y=5"]
+    names = [each.name for each in parse_entrants(["{luong,attention}:model.reverse_source={true,false}"], [])]
+    assert names == [
+        f"{name}:model.reverse_source={way}" for name in ("luong", "attention") for way in ("true", "false")
+    ]
+    with pytest.raises(ConfigError, match="a brace has no partner"):
+        variants("luong:model.score={dot,general")
+
+
+def test_a_combination_that_contradicts_itself_is_skipped_and_a_wrong_value_refused() -> None:
+    word = "luong:model.query={current,previous},model.context_to={step,output}"
+    with pytest.warns(SkippedVariant, match='query=current,model.context_to=output is skipped: .*needs query = "prev'):
+        assert len(parse_entrants([word], [])) == 3
+    with pytest.raises(ConfigError, match="genral"):
+        parse_entrants(["luong:model.score={dot,genral}"], [])
+    with pytest.raises(ConfigError, match="context_to"):
+        parse_entrants(["luong:model.context_to=output"], [])
+
+
+def test_a_grid_is_a_table_of_its_factors() -> None:
+    names = variants("luong:model.cell=gru,model.score={dot,general},model.window={global,local-p},model.layers={0,1}")
+    (table,) = grid_tables({name: str(place) for place, name in enumerate(names)})
+    assert table == [
+        ["score \\ window, layers", "global, 0", "global, 1", "local-p, 0", "local-p, 1"],
+        ["dot", "0", "1", "2", "3"],
+        ["general", "4", "5", "6", "7"],
+    ]
+    (mixed,) = grid_tables(dict.fromkeys(variants("a:model.{layer_norm,batch_norm}=true,training.epochs={1,2}"), "x"))
+    assert mixed[0] == ["setting \\ epochs", "1", "2"]
+    assert [row[0] for row in mixed[1:]] == ["layer_norm=true", "batch_norm=true"]
+    assert not grid_tables({"luong:model.score=dot": "1", "bahdanau:model.dropout=0": "2", "luong": "3"})
+
+
+def test_welchs_test_over_seeds() -> None:
+    # the values are those of scipy.stats.ttest_ind(equal_var=False)
+    assert welch_p([30.1, 30.5, 29.8], [31.0, 31.9, 31.2]) == pytest.approx(0.0254438, abs=1e-6)
+    assert welch_p([1.0, 2.0], [1.0, 2.0, 3.0]) == pytest.approx(0.5611509, abs=1e-6)
+    assert welch_p([1.0, 1.0], [1.0, 1.0]) == 1
+    assert welch_p([1.0], [2.0, 3.0]) is None
 
 
 def test_paired_bootstrap_tells_a_better_system_from_an_equal_one() -> None:
@@ -121,6 +166,44 @@ def test_text_models_are_compared_on_the_same_pieces_and_resumed(
     assert isinstance(Translator.load(out / "luong-1"), Translator)
 
 
+def test_search_settings_are_compared_without_another_training(tmp_path: Path) -> None:
+    out = tmp_path / "runs"
+    word = "luong:search.length_penalty={0,5},search.beam={1,3}"
+    found = compare(
+        [word],
+        train=TOY,
+        test="toy:phrases:en-fr:40",
+        out=out,
+        epochs=1,
+        vocabulary=400,
+        overrides=[*SMALL, "training.log_every=4", "training.validate_every=4", "training.validation_sentences=5"],
+        sentences=["The cat sleeps."],
+        threads=1,
+        progress=False,
+    )
+    assert sorted(path.name for path in out.glob("luong*")) == ["luong-1"]
+    assert [entry.label for entry in found.entries][:2] == [
+        "luong length_penalty=0, beam=1",
+        "luong length_penalty=0, beam=3",
+    ]
+    texts = [(out / "translations" / f"{slug(entry.name)}-1.txt").read_text() for entry in found.entries]
+    assert texts[0] == texts[2]  # greedy search does not depend on the penalty
+    assert texts[1] != texts[3]
+    told = found.text()
+    for part in ("BLEU by setting:", "| length_penalty \\ beam", "Validation BLEU after minutes"):
+        assert part in told
+    page = (out / "comparison.html").read_text("utf-8")
+    for title in ("Validation loss", "Validation BLEU", "Training loss"):
+        assert f"<!-- {title} -->" in page
+
+    ready = compare(
+        [f"{out}/luong-1:search.beam={{1,3}}"], test="toy:phrases:en-fr", out=tmp_path / "b", progress=False
+    )
+    assert len(ready.entries) == 2
+    with pytest.raises(ConfigError, match=r"is trained, model\.score=dot cannot change it"):
+        parse_entrants([f"{out}/luong-1:model.score=dot"], [])
+
+
 def test_image_classifiers_are_compared_by_the_same_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     data = folder_of_classes(tmp_path / "data")
     small = ["training.updates=2", "training.batch_images=8", "model.channels=[8,8]", "training.budget=none"]
@@ -131,7 +214,8 @@ def test_image_classifiers_are_compared_by_the_same_command(tmp_path: Path, caps
     runs = json.loads((tmp_path / "runs" / "results.json").read_text())["runs"]
     assert list(runs) == ["resnet#1", "bam#1", "resnet#2", "bam#2"]
     assert f"({runs['bam#1']['parameters'] / runs['resnet#1']['parameters'] - 1:+.2%})" in told
-    assert "accuracy, %" in told
+    for part in ("accuracy, %", "p (seeds)", "Welch", "receptive field"):
+        assert part in told
     assert not list((tmp_path / "runs").glob("*/training"))
     assert "<svg" in (tmp_path / "runs" / "comparison.html").read_text("utf-8")
 

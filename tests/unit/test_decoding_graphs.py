@@ -47,6 +47,7 @@ CASES: dict[str, dict[str, Any]] = {
     },
     "bahdanau location": {"kind": "bahdanau", **SMALL, "score": "location", "max_source_positions": 9},
     "gnmt": {"kind": "gnmt", **SMALL, "layers": 4},
+    "gnmt plain": {"kind": "gnmt", **SMALL, "layers": 4, "residual": False},
     "gnmt all": {"kind": "gnmt", **SMALL, "layers": 2, "context_to": "all"},
     "gnmt current": {"kind": "gnmt", **SMALL, "layers": 3, "query": "current", "layer_norm": True},
     "transformer": {**TRANSFORMER, "decoder_layers": 3, "tie_embeddings": "target"},

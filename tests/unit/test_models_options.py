@@ -155,6 +155,11 @@ ALL: list[ModelConfig] = [
     *gnmt_settings(),
     *transformer_settings(),
 ]
+# Its training differs from single steps: padding does not count in the statistics.
+BATCH_NORM: list[ModelConfig] = [
+    Seq2SeqSettings(**SIZES, batch_norm=True),
+    LuongSettings(**SIZES, attention_size=5, batch_norm=True, input_feeding=False, bidirectional=True),
+]
 
 
 def name(settings: object) -> str | None:
@@ -196,7 +201,7 @@ def test_every_kind_of_model_is_tried():
     assert {settings.kind for settings in ALL} == set(MODELS)
 
 
-@pytest.mark.parametrize("settings", ALL, ids=name)
+@pytest.mark.parametrize("settings", [*ALL, *BATCH_NORM], ids=name)
 def test_contract(settings: ModelConfig):
     local_p = isinstance(settings, LuongSettings) and settings.window == "local-p"
     check_contract(build(settings), source_vocabulary=V, at_most_one=local_p)

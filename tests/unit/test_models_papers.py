@@ -382,7 +382,7 @@ def gnmt(settings: GnmtSettings, p: Parameters, source: list[int], target: list[
             m.append(state[0])
         starts.append(state)
         # eq. 6: xᵢ = mᵢ + xᵢ₋₁, from the third layer on
-        x_layer = [a + b for a, b in zip(m, x_layer, strict=True)] if layer >= 3 else m
+        x_layer = [a + b for a, b in zip(m, x_layer, strict=True)] if settings.residual and layer >= 3 else m
     states, query = starts, np.zeros(D)
     rows, used = [], []
     for word in embed(p, "target", target):
@@ -397,7 +397,8 @@ def gnmt(settings: GnmtSettings, p: Parameters, source: list[int], target: list[
         x = query = states[0][0]
         for layer in range(2, settings.layers + 1):
             states[layer - 1] = lstm(p, f"upper.{layer - 2}", np.concatenate([x, context]), *states[layer - 1])
-            x = states[layer - 1][0] + x if layer >= 3 else states[layer - 1][0]  # never the context
+            added = x if settings.residual and layer >= 3 else 0  # never the context
+            x = states[layer - 1][0] + added
         rows.append(logits(p, x))
         used.append(alpha)
     return np.array(rows), np.array(used)
@@ -407,5 +408,5 @@ def gnmt(settings: GnmtSettings, p: Parameters, source: list[int], target: list[
 @pytest.mark.parametrize(("context_to", "query"), [("upper", "previous"), ("all", "previous"), ("upper", "current")])
 def test_gnmt(layers: int, context_to: str, query: str):
     sizes = {"embedding_size": E, "hidden_size": D, "attention_size": A}
-    settings = GnmtSettings(**sizes, layers=layers, context_to=context_to, query=query)
-    compare(settings, gnmt)
+    compare(GnmtSettings(**sizes, layers=layers, context_to=context_to, query=query), gnmt)
+    compare(GnmtSettings(**sizes, layers=layers, context_to=context_to, query=query, residual=False), gnmt)

@@ -6,7 +6,8 @@ import torch
 from torch import nn
 
 from regard.models.seq2seq import ChoCell
-from regard.nn.cells import CELLS, Cell, Gru, Lstm, PaperGru, Rnn, Stack, maxout, reorder, reversal
+from regard.nn.cells import CELLS, Cell, Gru, Lstm, PaperGru, Rnn, maxout, reorder, reversal
+from regard.nn.stack import Stack
 
 N, X, D = 3, 4, 5  # rows, input size, hidden size
 THEIRS = {Rnn: nn.RNNCell, Gru: nn.GRUCell, Lstm: nn.LSTMCell}

@@ -46,6 +46,7 @@ class ImageSet:
     images: npt.NDArray[np.uint8]  # (N, C, H, W)
     labels: npt.NDArray[np.int64]  # (N,)
     classes: tuple[str, ...]
+    objects: npt.NDArray[np.bool_] | None = None  # (N, H, W): True where the object is, if that is known
 
     def __len__(self) -> int:
         return len(self.labels)
@@ -58,7 +59,8 @@ class ImageSet:
 
     def select(self, chosen: npt.NDArray[np.int64] | slice) -> ImageSet:
         """The subset with the indices `chosen`."""
-        return ImageSet(self.images[chosen], self.labels[chosen], self.classes)
+        objects = None if self.objects is None else self.objects[chosen]
+        return ImageSet(self.images[chosen], self.labels[chosen], self.classes, objects)
 
 
 def describe(shape: Sequence[int]) -> str:

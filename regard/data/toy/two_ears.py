@@ -61,14 +61,15 @@ def two_ears(split: Split, count: int, seed: int = 0) -> ImageSet:
     other = (left + generator.integers(1, len(ears), count)) % len(ears)
     right = np.where(labels == 1, left, other)
     images = np.empty((count, 1, SIZE, SIZE), np.uint8)
+    objects = np.zeros((count, SIZE, SIZE), np.bool_)  # the ears: the head says nothing
     for start in range(0, count, TOGETHER):
         part = slice(start, min(start + TOGETHER, count))
         canvas = _heads(part.stop - start, generator)
-        _wear(canvas, ears[left[part]], LEFT, generator)
-        _wear(canvas, ears[right[part]], RIGHT, generator)
+        _wear(canvas, objects[part], ears[left[part]], LEFT, generator)
+        _wear(canvas, objects[part], ears[right[part]], RIGHT, generator)
         canvas += NOISE * generator.standard_normal(canvas.shape, np.float32)
         images[part, 0] = canvas.round().clip(0, 255)
-    return ImageSet(images, labels, CLASSES)
+    return ImageSet(images, labels, CLASSES, objects)
 
 
 def _heads(count: int, generator: np.random.Generator) -> Patch:
@@ -81,14 +82,15 @@ def _heads(count: int, generator: np.random.Generator) -> Patch:
     return np.where(inside, grey, 40.0).astype(np.float32)
 
 
-def _wear(canvas: Patch, worn: Patch, x: int, generator: np.random.Generator) -> None:
-    """Draw an ear on each image, with random offset and brightness."""
+def _wear(canvas: Patch, objects: npt.NDArray[np.bool_], worn: Patch, x: int, generator: np.random.Generator) -> None:
+    """Draw an ear on each image, with random offset and brightness, and mark it in `objects`."""
     offsets = generator.integers(-JITTER, JITTER + 1, (len(canvas), 2))
     dark, light = generator.uniform((0, 180), (60, 255), (len(canvas), 2)).T[..., None, None]
     drawn = dark + (light - dark) * worn
-    for picture, ear, (dx, dy) in zip(canvas, drawn, offsets.tolist(), strict=True):
+    for picture, mask, ear, (dx, dy) in zip(canvas, objects, drawn, offsets.tolist(), strict=True):
         left, top = x + dx - EAR // 2, TOP + dy - EAR // 2
         picture[top : top + EAR, left : left + EAR] = ear
+        mask[top : top + EAR, left : left + EAR] = True
 
 
 def embedded(name: str, split: Split) -> ImageSet:

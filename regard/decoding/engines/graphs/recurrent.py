@@ -17,9 +17,6 @@ from regard.decoding.engines.graphs.cells import STATE_TENSORS, Cell, CellKind, 
 from regard.decoding.engines.graphs.sentence import Reader
 from regard.decoding.engines.graphs.signature import Signature, name_state, states
 
-FIRST_RESIDUAL = 2  # GNMT: the third layer, counted from 0
-
-
 # --- seq2seq (Sutskever 2014, Cho 2014) ------------------------------------------------------------------------------
 
 
@@ -167,7 +164,7 @@ def gnmt(settings: GnmtSettings, encoder: Graph, step: Graph) -> Signature:
     for number in range(1, settings.layers):
         cell = Cell("lstm", f"encoder_upper.{number - 1}")
         (outputs,), (last,) = run(encoder, inputs, reader.real, [Direction(cell)])
-        inputs = encoder.op("Add", outputs, inputs) if number >= FIRST_RESIDUAL else outputs
+        inputs = encoder.op("Add", outputs, inputs) if settings.is_residual(number) else outputs
         final += last
     attention.prepare(encoder, reader.batch_first(inputs), reader.mask, "lengths")
     name_state(encoder, [encoder.op("Mul", final[0], encoder.number(0.0)), *final])
@@ -188,7 +185,7 @@ def gnmt(settings: GnmtSettings, encoder: Graph, step: Graph) -> Signature:
         joined = step.op("Concat", below, context, axis=-1)
         hidden, memory = cell.step(step, cell.project(step, joined), (layers[2 * number], layers[2 * number + 1]))
         after += [hidden, memory]
-        below = step.op("Add", hidden, below) if number >= FIRST_RESIDUAL else hidden
+        below = step.op("Add", hidden, below) if settings.is_residual(number) else hidden
     step.op("Identity", below, name="hidden")
     name_state(step, after, "next")
     step.op("Identity", weights, name="alignment")

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 
-from regard.config.models import BahdanauSettings, LuongSettings, ModelConfig, TransformerSettings
+from regard.config.models import BahdanauSettings, LuongSettings, ModelConfig, Seq2SeqSettings, TransformerSettings
 from regard.config.settings import SearchSettings
 from regard.config.vocabulary import UNK
 from regard.decoding.engines.engine import Extras, OnceMade, Sentence
@@ -44,6 +44,8 @@ class OnnxRuntimeEngine:
             return "it supports a single model of a built-in architecture only"
         if self._model.device != "cpu":
             return f"it runs on the CPU, not on {self._model.device}"
+        if isinstance(own, Seq2SeqSettings | LuongSettings) and own.batch_norm:
+            return "it has no batch normalisation (model.batch_norm)"
         if settings.coverage_penalty and own.kind == "seq2seq":
             return "a coverage penalty needs a model with attention (search.coverage_penalty)"
         wanted = next((name for name in CANNOT if getattr(settings, name)), None)
