@@ -15,7 +15,8 @@ import { cellLabel } from "./table.js";
 
 const LARGEST = 84;
 const [LOW, HIGH] = [17, 28]; // the height of a row, as the matrix should fit the screen
-const FITTING = 380; // pixels
+const ABOVE = 575; // pixels of the page above the matrix
+const [LEAST, MOST] = [200, 380]; // the height of all rows
 const SMALLEST = 17;
 const THIN = 0.6; // the share of a cell that a special token gets
 const SMALL = 20; // cells below it have smaller labels
@@ -78,7 +79,8 @@ class Matrix {
     this.slanted = widest > this.cell - 4;
     this.top = this.slanted ? widest * 0.71 + 20 : 24;
     this.lean = this.slanted ? widest * 0.71 : 0;
-    this.tall = Math.min(this.cell, clamp(Math.floor(FITTING / table.rows.length), LOW, HIGH));
+    const below = clamp(window.innerHeight - ABOVE - this.top - BAR, LEAST, MOST);
+    this.tall = Math.min(this.cell, clamp(Math.floor(below / table.rows.length), LOW, HIGH));
     const starts = [0];
     for (const unit of table.columns) starts.push(starts[starts.length - 1] + this.cell * (unit.special ? THIN : 1));
     this.starts = starts;
