@@ -38,7 +38,8 @@ export function mountRibbons(place, store, tables) {
   place.append(h("h2", { class: "hidden-visually" }, say("ribbons")), stage);
   const hand = grabbing(scene, store, tables, () => redraw());
   const redraw = onceAFrame(() => {
-    if (tables.current && stage.offsetParent !== null) {
+    // asking for `offsetParent` would compute style and layout of the page once more
+    if (tables.current && !stage.closest("[hidden]")) {
       drawLines(scene, tables.current, store.state, { held: hand.held, old: oldTable(store) });
       glow(above, hand.held);
     }
@@ -197,7 +198,7 @@ function mark({ above, below }, table, store) {
     const [first, last] = trace?.window ?? [0, -1];
     word.classList.toggle("in-window", unit.pieces.some((piece) => piece >= first && piece <= last));
     word.classList.toggle("here", j === column);
-    /** @type {HTMLElement} */ (word).style.setProperty("--weight", String(Math.min(weights[j] ?? 0, 1)));
+    weigh(word, weights[j] ?? 0);
   });
   [...below.children].forEach((word, t) => {
     const here = t === row;
@@ -206,8 +207,19 @@ function mark({ above, below }, table, store) {
     if (here) word.setAttribute("aria-current", "true");
     else word.removeAttribute("aria-current");
     const looking = column >= 0 && from !== null ? table.weights[t][column] : 0;
-    /** @type {HTMLElement} */ (word).style.setProperty("--weight", String(Math.min(looking, 1)));
+    weigh(word, looking);
   });
+}
+
+/**
+ * Tint a word by a weight, if the tint differs to the eye.
+ * @param {Element} word
+ * @param {number} weight
+ */
+function weigh(word, weight) {
+  const { style } = /** @type {HTMLElement} */ (word);
+  const wanted = Math.min(weight, 1).toFixed(2);
+  if (style.getPropertyValue("--weight") !== wanted) style.setProperty("--weight", wanted);
 }
 
 /**
