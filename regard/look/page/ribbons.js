@@ -3,6 +3,7 @@
 import { toggleBan } from "./actions.js";
 import { replaced } from "./diff.js";
 import { h, onceAFrame, replace, s } from "./dom.js";
+import { follow, overview } from "./follow.js";
 import { glow, grabbing } from "./grab.js";
 import { say } from "./language.js";
 import { drawLines } from "./lines.js";
@@ -12,6 +13,7 @@ import { NOWHERE, changeOf, originalOf } from "./store.js";
 import { tableOf } from "./table.js";
 
 const MOST_IN_LINE = 30; // more words stand in two columns, as do those that do not fit one line
+const UNSEEN = 0.01; // a tint of this weight cannot be told from none
 const NARROW = 640; // pixels; so do all words on a phone
 
 /**
@@ -19,8 +21,8 @@ const NARROW = 640; // pixels; so do all words on a phone
  * @typedef {import("./table.js").Table} Table
  * @typedef {import("./store.js").Store} Store
  * @typedef {{stage: HTMLElement, drawing: SVGElement, above: HTMLElement, below: HTMLElement,
- *   ends: {above: import("./lines.js").Point[], below: import("./lines.js").Point[]} | null}} Scene `ends`: of ribbons at
- *   the words, measured once for each layout
+ *   ends: {above: import("./lines.js").Point[], below: import("./lines.js").Point[]} | null, followed: string}} Scene `ends`:
+ *   of ribbons at the words, measured once for each layout; `followed`: the words that were last brought into sight
  */
 
 /**
@@ -34,12 +36,15 @@ export function mountRibbons(place, store, tables) {
   const below = h("p", { class: "sentence target", dir: "auto" });
   const stage = h("div", { class: "ribbons", tabindex: -1 }, drawing, above, h("div", { class: "gap" }), below);
   /** @type {Scene} */
-  const scene = { stage, drawing, above, below, ends: null };
-  place.append(h("h2", { class: "hidden-visually" }, say("ribbons")), stage);
+  const scene = { stage, drawing, above, below, ends: null, followed: "" };
+  const whole = overview(scene);
+  place.append(h("h2", { class: "hidden-visually" }, say("ribbons")), stage, whole.canvas);
   const hand = grabbing(scene, store, tables, () => redraw());
   const redraw = onceAFrame(() => {
     // asking for `offsetParent` would compute style and layout of the page once more
     if (tables.current && !stage.closest("[hidden]")) {
+      if (!hand.held) follow(scene, tables.current, store.state);
+      whole.draw(tables.current, store.state);
       drawLines(scene, tables.current, store.state, { held: hand.held, old: oldTable(store) });
       glow(above, hand.held);
     }
@@ -212,13 +217,13 @@ function mark({ above, below }, table, store) {
 }
 
 /**
- * Tint a word by a weight, if the tint differs to the eye.
+ * Tint a word by a weight; most weights are too small to be seen, and the tint stays.
  * @param {Element} word
  * @param {number} weight
  */
 function weigh(word, weight) {
   const { style } = /** @type {HTMLElement} */ (word);
-  const wanted = Math.min(weight, 1).toFixed(2);
+  const wanted = weight < UNSEEN ? "0" : String(Math.min(weight, 1));
   if (style.getPropertyValue("--weight") !== wanted) style.setProperty("--weight", wanted);
 }
 
