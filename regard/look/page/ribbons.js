@@ -13,6 +13,7 @@ import { NOWHERE, changeOf, originalOf } from "./store.js";
 import { tableOf } from "./table.js";
 
 const MOST_IN_LINE = 30; // more words stand in two columns, as do those that do not fit one line
+const UNSEEN = 0.01; // a tint of this weight cannot be told from none
 const NARROW = 640; // pixels; so do all words on a phone
 
 /**
@@ -40,7 +41,8 @@ export function mountRibbons(place, store, tables) {
   place.append(h("h2", { class: "hidden-visually" }, say("ribbons")), stage, whole.canvas);
   const hand = grabbing(scene, store, tables, () => redraw());
   const redraw = onceAFrame(() => {
-    if (tables.current && stage.offsetParent !== null) {
+    // asking for `offsetParent` would compute style and layout of the page once more
+    if (tables.current && !stage.closest("[hidden]")) {
       if (!hand.held) follow(scene, tables.current, store.state);
       whole.draw(tables.current, store.state);
       drawLines(scene, tables.current, store.state, { held: hand.held, old: oldTable(store) });
@@ -201,7 +203,7 @@ function mark({ above, below }, table, store) {
     const [first, last] = trace?.window ?? [0, -1];
     word.classList.toggle("in-window", unit.pieces.some((piece) => piece >= first && piece <= last));
     word.classList.toggle("here", j === column);
-    /** @type {HTMLElement} */ (word).style.setProperty("--weight", String(Math.min(weights[j] ?? 0, 1)));
+    weigh(word, weights[j] ?? 0);
   });
   [...below.children].forEach((word, t) => {
     const here = t === row;
@@ -210,8 +212,19 @@ function mark({ above, below }, table, store) {
     if (here) word.setAttribute("aria-current", "true");
     else word.removeAttribute("aria-current");
     const looking = column >= 0 && from !== null ? table.weights[t][column] : 0;
-    /** @type {HTMLElement} */ (word).style.setProperty("--weight", String(Math.min(looking, 1)));
+    weigh(word, looking);
   });
+}
+
+/**
+ * Tint a word by a weight; most weights are too small to be seen, and the tint stays.
+ * @param {Element} word
+ * @param {number} weight
+ */
+function weigh(word, weight) {
+  const { style } = /** @type {HTMLElement} */ (word);
+  const wanted = weight < UNSEEN ? "0" : String(Math.min(weight, 1));
+  if (style.getPropertyValue("--weight") !== wanted) style.setProperty("--weight", wanted);
 }
 
 /**
