@@ -1,7 +1,7 @@
 """Take the pictures of docs/page.md in Chromium: python docs/page_pictures.py [FOLDER].
 
-The models are those of docs/pictures.py and a captioner, whose training takes a quarter of an hour; they are trained
-into FOLDER (default: a temporary one) unless they are there.
+The models are the installed ones, and the two of docs/pictures.py, which are trained into FOLDER (default: a temporary
+one) unless they are there.
 """
 
 from __future__ import annotations
@@ -17,40 +17,36 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
 
-from pictures import FRENCH, IMAGES, KOREAN, SYLLABLES, train
+from pictures import BOUGHT, IMAGES, KNOW, KOREAN, TRAINED, train
 from playwright.sync_api import sync_playwright
 
-from regard.storage.folder import holds_model
-
-MODELS = ("en-fr", "en-ko", "transformer", "local-p", "seq2seq")
-CAPTIONER = "scenes"
+BAHDANAU, TRANSFORMER, LOCAL = "de-en/bahdanau", "de-en/transformer", "de-en/luong-local-p"
+SEQ2SEQ, CAPTIONER = "de-en/seq2seq", "scenes/captioner"
+INSTALLED = (BAHDANAU, TRANSFORMER, LOCAL, SEQ2SEQ, CAPTIONER)
 SCENE = "scenes.108"
 ALIGNED = "There is a cat on the small island."  # a test sentence of the embedded phrases
 
 
 def main(folder: Path) -> None:
     """Train what is missing, serve it, and look at the page."""
-    for name in MODELS:
+    for name in TRAINED:
         train(folder, name)
-    if not holds_model(folder / CAPTIONER):
-        command = ["regard", "train", "captioner", "--train", "toy:scenes", "--out", str(folder / CAPTIONER)]
-        subprocess.run([sys.executable, "-m", *command], check=True)
     with serving(folder) as address, sync_playwright() as engine:
         browser = engine.chromium.launch(executable_path=shutil.which("chromium"), chromium_sandbox=os.geteuid() != 0)
         open_page(browser, address)
-        side_by_side = link(SYLLABLES, "transformer", "local-p", "seq2seq", step=1)
+        side_by_side = link(BOUGHT, TRANSFORMER, BAHDANAU, SEQ2SEQ, step=6)
         take(browser, address + side_by_side, "page-side-by-side.png")
-        heads = link(SYLLABLES, "transformer", heads="0.0,0.2,1.1")
+        heads = link(BOUGHT, TRANSFORMER, heads="0.0,0.2,1.1")
         take(browser, address + heads, "page-heads.png", part=".inside")
-        window = link(SYLLABLES, "local-p", step=1)
+        window = link(KNOW, LOCAL, step=3)
         take(browser, address + window, "page-local.png", part=".columns")
         compare = link(ALIGNED, "en-fr", "en-ko", beside="en-ko")
         take(browser, address + compare, "page-compare.png", part=".compare-part")
-        vector = link(SYLLABLES, "seq2seq", step=1)
+        vector = link(KNOW, SEQ2SEQ, step=1)
         take(browser, address + vector, "page-vector.png", part=".fixed-part", act=replace_word)
-        player = link(FRENCH, "en-fr", step=5, stage=4, panel="steps")
+        player = link(KNOW, BAHDANAU, step=4, stage=4, panel="steps")
         take(browser, address + player, "page-player.png", part=".inside")
-        take(browser, address + link(FRENCH, "en-fr", panel="beam"), "page-beam.png", part=".columns")
+        take(browser, address + link(KNOW, BAHDANAU, panel="beam"), "page-beam.png", part=".columns")
         phone = {"color_scheme": "dark", "locale": "ko-KR"}
         take(browser, address + link(KOREAN, "en-ko", step=0), "page-phone.png", width=390, height=1400, **phone)
         take_scene(browser, address)
@@ -60,7 +56,7 @@ def main(folder: Path) -> None:
 def open_page(browser: Any, address: str) -> None:
     """The first model after it has opened, and with the proposed ribbon pulled."""
     page = browser.new_page(viewport={"width": 1440, "height": 900}, locale="en-US")
-    page.goto(f"{address}/#model={MODELS[0]}")
+    page.goto(f"{address}/#model={BAHDANAU}")
     grip = page.locator(".knob.invited")
     grip.wait_for()
     page.wait_for_timeout(1000)
@@ -91,9 +87,9 @@ def take_scene(browser: Any, address: str) -> None:
 
 
 def replace_word(page: Any) -> None:
-    """Another word in the place of the third one."""
-    page.locator(".swap button").nth(2).click()
-    page.keyboard.type("ma")
+    """Another word in the place of “heute”."""
+    page.locator(".swap button", has_text="heute").click()
+    page.keyboard.type("morgen")
     page.keyboard.press("Enter")
     page.locator(".moved").wait_for()
 
@@ -134,7 +130,7 @@ def take(
 @contextlib.contextmanager
 def serving(folder: Path) -> Iterator[str]:
     """The address of `regard serve` with all models."""
-    command = [sys.executable, "-m", "regard", "serve", *(str(folder / name) for name in (*MODELS, CAPTIONER))]
+    command = [sys.executable, "-m", "regard", "serve", *INSTALLED, *(str(folder / name) for name in TRAINED)]
     command += ["--port", "0"]
     server = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
     try:

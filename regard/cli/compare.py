@@ -21,7 +21,7 @@ def compare(
             show_default=False,
         ),
     ],
-    out: Annotated[Path, typer.Option(metavar="DIR", help="Where models, results and report go.", show_default=False)],
+    out: Annotated[Path, typer.Option(metavar="DIR", help="Where models, results and report go.")] = Path("comparison"),
     train: Annotated[
         list[str] | None,
         typer.Option(metavar="SOURCE [TARGET]", help="Training data, as in `regard train`.", show_default=False),
@@ -34,7 +34,7 @@ def compare(
         list[str] | None,
         typer.Option(
             metavar="SOURCE [REFERENCE]",
-            help="Test data. Embedded corpora and image data have their own.",
+            help="Test data. Embedded corpora, image data and installed models have their own.",
             show_default=False,
         ),
     ] = None,
@@ -74,6 +74,7 @@ def compare(
     """Train recipes under the same conditions, evaluate them with trained models on one test set, write a report.
 
     \b
+    regard compare 'de-en/*'
     regard compare seq2seq bahdanau transformer-tiny --train train.de train.en --valid dev.de dev.en \\
         --test test.de test.en --budget 10m --out runs/de-en
     regard compare models/a models/b --test test.de test.en --out runs/ab

@@ -21,7 +21,8 @@ from regard.comparison.results import Comparison
 from regard.config.recipes import with_overrides
 from regard.config.settings import Recipe
 from regard.errors import ConfigError, ModelFolderError
-from regard.evaluation.test_set import TestText, given_test_set
+from regard.evaluation.test_set import TestSet, TestText, given_test_set
+from regard.inference.box import COMPARED, boxed_models, own_sentences
 from regard.storage.files import write_json
 from regard.storage.folder import holds_finished_model
 from regard.storage.reading import read_json
@@ -39,7 +40,7 @@ def compare(
     out: FilePath,
     train: Data | None = None,
     valid: Data | None = None,
-    test: TestText | tuple[FilePath, FilePath] | None = None,
+    test: TestText | tuple[FilePath, FilePath] | TestSet | None = None,
     gold: FilePath | None = None,
     sentences: Sequence[str] = (),
     budget: str | None = None,
@@ -56,7 +57,7 @@ def compare(
 
     `entrants` are recipes, `RECIPE:KEY=VALUE,…`, model folders and names of installed models; braces make a grid.
     `budget` (time) or `epochs` (tokens) is the same for all. Translation recipes share one joint vocabulary. `test` is
-    needed for text; embedded corpora have their own.
+    needed for text; embedded corpora have their own, and installed models of one direction short and long sentences.
     """
     chosen = parse_entrants(entrants, [*_ends(budget, epochs), *overrides])
     text = chosen[0].task == "translation"
@@ -64,6 +65,8 @@ def compare(
         chosen = with_common_text(chosen, vocabulary)
     if any(entrant.folder is None for entrant in chosen) and train is None:
         raise ConfigError("recipes need training data: give --train, or compare trained models only.")
+    if text and test is None and train is None:
+        test = own_test(chosen)
     queue = _Queue(Path(out), train, valid, _test(text, train, test, gold, sentences, beam), device, threads, progress)
     asked = {"train": _told(train), "test": _told(test), "budget": budget, "epochs": epochs}
     queue.open(asked | {"vocabulary": vocabulary, "beam": beam, "overrides": list(overrides)}, chosen[0].task)
@@ -72,6 +75,18 @@ def compare(
         for entrant in chosen:
             queue.run(entrant, seed, seeds)
     return queue.report()
+
+
+def own_test(chosen: Sequence[Entrant]) -> TestSet | None:
+    """For installed models of one direction: sentences of their package, short and long; None for other models."""
+    installed = {model.folder: model.languages for model in boxed_models()}
+    directions = {installed.get(entrant.folder) for entrant in chosen if entrant.folder is not None}
+    languages = directions.pop() if len(directions) == 1 else None
+    rows = own_sentences(file=COMPARED)
+    if languages is None or not rows or not set(languages) <= rows[0].keys():
+        return None
+    source, target = ([row[language] for row in rows] for language in languages)
+    return TestSet(f"{len(rows)} sentences of regard-models", source, [target])
 
 
 def _ends(budget: str | None, epochs: float | None) -> list[str]:
@@ -86,6 +101,8 @@ def _told(data: object) -> str:
     """Data as one line, to recognise it on resume."""
     if data is None:
         return ""
+    if isinstance(data, TestSet):
+        return data.description
     if isinstance(data, tuple | list) and all(isinstance(part, str | Path) for part in data[:2]) and len(data) == 2:
         return " ".join(str(part) for part in data)
     return str(data) if isinstance(data, str | Path) else "data from Python"
@@ -94,7 +111,7 @@ def _told(data: object) -> str:
 def _test(
     text: bool,
     train: Data | None,
-    test: TestText | tuple[FilePath, FilePath] | None,
+    test: TestText | tuple[FilePath, FilePath] | TestSet | None,
     gold: FilePath | None,
     sentences: Sequence[str],
     beam: int | None,
@@ -106,6 +123,8 @@ def _test(
         if not (isinstance(train, str) and train.startswith("toy:")):
             raise ConfigError("there is no test set: give --test SOURCE REFERENCE.")
         opened = given_test_set(":".join(train.split(":")[:3]))
+    elif isinstance(test, TestSet):
+        opened = test
     elif isinstance(test, tuple):
         opened = given_test_set(str(test[0]), str(test[1]), gold)
     else:

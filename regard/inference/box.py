@@ -25,6 +25,7 @@ PACKAGE = "regard_models"
 CHECKOUT = Path("packages/regard-models") / PACKAGE  # in a clone of the repository
 INSTALL = "pip install 'regard[models]'"
 SENTENCES = "sentences.tsv"  # of our own, a column for each language; the floor is measured on them
+COMPARED = "comparison.tsv"  # the same with short, middle and long sentences, for `regard compare`
 CONFIG, METRICS = "config.json", "metrics.json"
 
 
@@ -106,12 +107,12 @@ def tested_figure(metrics: Mapping[str, Any]) -> Figure | None:
         return None
 
 
-def own_sentences(root: Path | None = None) -> list[dict[str, str]]:
-    """Sentences of our own, by language, on which the floors are measured; none without the package."""
+def own_sentences(root: Path | None = None, file: str = SENTENCES) -> list[dict[str, str]]:
+    """Sentences of our own, by language; none without the package."""
     root = root or box_folder()
-    if root is None or not exists(root / SENTENCES):
+    if root is None or not exists(root / file):
         return []
-    names, *rows = read_bounded(root / SENTENCES, METRICS_BYTES).decode("utf-8").splitlines()
+    names, *rows = read_bounded(root / file, METRICS_BYTES).decode("utf-8").splitlines()
     return [dict(zip(names.split("\t"), row.split("\t"), strict=True)) for row in rows]
 
 

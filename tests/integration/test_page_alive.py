@@ -218,6 +218,40 @@ def test_long_sentences_stand_in_columns_and_nothing_crosses_a_letter(visit: Ope
     assert page.locator(".attention-table thead th").count() <= 15
 
 
+@pytest.mark.parametrize("screen", [DESKTOP, PHONE], ids=["desktop", "phone"])
+def test_of_64_words_the_lit_one_and_its_partner_are_in_sight(visit: Open, screen: dict[str, Any]) -> None:
+    text = " ".join(["one two three four five six seven"] * 10).split()[:64]
+    page = visit(f"text={quote(' '.join(text))}&model=heads&look=heads", **screen, reduced_motion="reduce")
+    stage, words = page.locator(".ribbons"), page.locator(".ribbons .word.target")
+    expect(stage).to_have_attribute("data-layout", "columns")
+    for number in (2, 30, 60):
+        words.nth(number).evaluate("(word) => word.focus()")
+        expect(words.nth(number)).to_have_attribute("aria-current", "true")
+        page.wait_for_timeout(100)
+        outside = page.evaluate(
+            """() => {
+              const weight = (word) => +getComputedStyle(word).getPropertyValue("--weight");
+              const words = [...document.querySelectorAll(".ribbons .source .word")];
+              const best = words.reduce((one, other) => (weight(other) > weight(one) ? other : one));
+              const frame = document.querySelector(".ribbons").getBoundingClientRect();
+              return [best, document.querySelector(".ribbons [aria-current]")].filter((word) => {
+                const box = word.getBoundingClientRect();
+                return box.top < frame.top - 1 || box.bottom > frame.bottom + 1;
+              }).length;
+            }"""
+        )
+        assert outside == 0, number
+    overview = page.locator(".overview")
+    assert overview.is_visible()
+    overview.scroll_into_view_if_needed()
+    box = overview.bounding_box()
+    page.mouse.click(box["x"] + 10, box["y"] + 3)
+    assert stage.evaluate("(one) => one.scrollTop") == 0
+    page.mouse.click(box["x"] + 10, box["y"] + box["height"] - 3)
+    assert stage.evaluate("(one) => one.scrollTop + one.clientHeight > one.scrollHeight - 5")
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+
+
 def test_a_hidden_end_of_sentence_is_shown_where_it_matters(visit: Open, translators: dict[str, Any]) -> None:
     page = visit("text=one%20two%20three%20four&model=heads&look=heads", reduced_motion="reduce")
     look = translators["heads"].look(SENTENCE)

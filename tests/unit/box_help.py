@@ -23,6 +23,7 @@ def write_box(root: Path, models: dict[str, float]) -> Path:
     package.mkdir(parents=True)
     (package / "__init__.py").write_text("")
     (package / "sentences.tsv").write_text("de\ten\nein Hund\ta dog\n", "utf-8")
+    (package / "comparison.tsv").write_text("de\ten\nein Hund\ta dog\ndie Katze\tthe cat\n", "utf-8")
     for number, (name, bleu) in enumerate(models.items()):
         group, architecture = name.split("/")
         folder = write_model(package / name, architecture, seed=number)

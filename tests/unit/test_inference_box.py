@@ -169,6 +169,15 @@ def test_a_comparison_takes_names_and_patterns(package: Path) -> None:
         parse_entrants(["xx/*"], [])
 
 
+def test_installed_models_of_one_direction_bring_their_test(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["compare", "de-en/*"]) == 0
+    assert "2 models: tested on 2 sentences of regard-models" in capsys.readouterr().out
+    assert len((here / "comparison" / "comparison.html").read_bytes()) > 1000
+    for words in (["de-en", "en-de"], [str(write_model(here / "own", "luong")), "de-en"]):
+        assert main(["compare", *words, "--out", str(here / "other")]) == 2
+        assert "there is no test set: give --test" in capsys.readouterr().err
+
+
 def test_the_quickstart_begins_with_them(capsys: pytest.CaptureFixture[str]) -> None:
     _show_installed()
     out = capsys.readouterr().out

@@ -1,7 +1,7 @@
 /** The bar that stays in sight while anything is changed: how much, undo, reset, and the original while it is held. */
 
 import { reset, undo } from "./actions.js";
-import { h } from "./dom.js";
+import { h, hide, write } from "./dom.js";
 import { say } from "./language.js";
 import { focused } from "./store.js";
 
@@ -26,7 +26,7 @@ export function mountBar(place, store) {
     h("button", { class: "quiet", click: () => reset(store) }, say("reset")), peek);
   store.listen((state) => {
     const changes = focused(state)?.history.length ?? 0;
-    place.hidden = changes === 0;
-    count.textContent = say(changes === 1 ? "one_change" : "some_changes", { count: changes });
+    hide(place, changes === 0);
+    write(count, say(changes === 1 ? "one_change" : "some_changes", { count: changes }));
   });
 }

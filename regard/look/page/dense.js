@@ -70,7 +70,8 @@ export class Dense {
     pen.textAlign = "right";
     rows.forEach((unit, t) => t % every === 0 && pen.fillText(short(unit.label), this.left - 6, this.top + (t + 0.5) * this.cell));
     pen.textAlign = "left";
-    columns.forEach((unit, j) => j % every === 0 && this.slanted(pen, short(unit.label), j));
+    const sparse = Math.ceil(16 / this.cell); // slanted labels need more room
+    columns.forEach((unit, j) => j % sparse === 0 && this.slanted(pen, short(unit.label), j));
   }
 
   /**

@@ -88,3 +88,32 @@ export function onceAFrame(draw) {
 export function stillness() {
   return matchMedia("(prefers-reduced-motion: reduce)").matches;
 }
+
+/**
+ * Write a text that differs: writing the same again costs a layout, and a screen reader may announce it twice.
+ * @param {Element} element
+ * @param {string} text
+ */
+export function write(element, text) {
+  if (element.textContent !== text) element.textContent = text;
+}
+
+/**
+ * Set the attributes that differ: hundreds are looked at when the pointer moves, and few change.
+ * @param {Element} element
+ * @param {Record<string, string>} attributes
+ */
+export function put(element, attributes) {
+  for (const [name, value] of Object.entries(attributes)) {
+    if (element.getAttribute(name) !== value) element.setAttribute(name, value);
+  }
+}
+
+/**
+ * Show or hide an element, if it is not so already.
+ * @param {HTMLElement} element
+ * @param {boolean} hidden
+ */
+export function hide(element, hidden) {
+  if (element.hidden !== hidden) element.hidden = hidden;
+}

@@ -3,7 +3,7 @@
 import { lookInto } from "./actions.js";
 import { openAlive, perform } from "./alive.js";
 import { useKey } from "./api.js";
-import { h } from "./dom.js";
+import { h, hide, put } from "./dom.js";
 import { mountExamples } from "./examples.js";
 import { say } from "./language.js";
 import { mountModels } from "./models.js";
@@ -26,8 +26,8 @@ export function mountForm(place, store) {
   mountSentence(text, store);
   mountUpload(image, store);
   store.listen((state) => {
-    text.hidden = state.mode !== "text";
-    image.hidden = state.mode !== "image";
+    hide(text, state.mode !== "text");
+    hide(image, state.mode !== "image");
   });
 }
 
@@ -41,9 +41,9 @@ export function modeTabs(store) {
   const tabs = h("div", { class: "segments modes", role: "group", "aria-label": say("mode"), hidden: true },
     tab("text"), tab("image"));
   store.listen((state) => {
-    tabs.hidden = readers(state, "text").length === 0 || readers(state, "image").length === 0;
+    hide(tabs, readers(state, "text").length === 0 || readers(state, "image").length === 0);
     for (const each of tabs.children) {
-      each.setAttribute("aria-pressed", String(each.getAttribute("data-mode") === state.mode));
+      put(each, { "aria-pressed": String(each.getAttribute("data-mode") === state.mode) });
     }
   });
   return tabs;

@@ -1,6 +1,6 @@
 /** The ribbons themselves: which are drawn, where, how thick; the ones in hand, changed and gone. */
 
-import { s } from "./dom.js";
+import { put, s } from "./dom.js";
 import { weight as written } from "./number.js";
 import { unitAt } from "./record.js";
 
@@ -189,7 +189,7 @@ function paint(drawing, drawn, looks) {
     const name = [link.key === "ghost" && "ghost", link.row, link.column, link.head].filter((part) => part !== false && part !== undefined).join(" ");
     const path = known.get(name) ?? s("path", { "data-link": name, pathLength: 1 });
     known.delete(name);
-    for (const [attribute, value] of Object.entries(looks(link))) path.setAttribute(attribute, value);
+    put(path, looks(link));
     if (!path.parentNode) group.append(path);
     else if (link.key === "chosen" && path !== group.lastElementChild && !group.querySelector(".chosen ~ .quiet, .chosen ~ .rest")) continue;
   }

@@ -9,7 +9,7 @@ import { mountCandidates } from "./candidates.js";
 import { doubt, mountCards } from "./cards.js";
 import { mountChanges } from "./changes.js";
 import { mountCompare } from "./compare.js";
-import { h } from "./dom.js";
+import { h, hide, write } from "./dom.js";
 import { mountFixed } from "./fixed.js";
 import { askKey, modeTabs, mountForm } from "./form.js";
 import { mountHeadFacts } from "./head_facts.js";
@@ -101,13 +101,13 @@ function build(page, store) {
   followParts(store);
   store.listen((state) => {
     const look = shown(state);
-    inside.hidden = look === null && seenIn(state) === null;
-    head.hidden = tabs.hidden && switches.hidden;
+    hide(inside, look === null && seenIn(state) === null);
+    hide(head, tabs.hidden && switches.hidden);
     const doubtful = look && state.live && !look.image && state.reveal === null ? doubt(look) : null;
-    trouble.hidden = doubtful === null;
-    if (doubtful !== null) trouble.textContent = doubtful;
-    if (notice.textContent !== state.notice) notice.textContent = state.notice; // so a screen reader announces it once
-    if (spoken.textContent !== state.spoken) spoken.textContent = state.spoken;
+    hide(trouble, doubtful === null);
+    if (doubtful !== null) write(trouble, doubtful);
+    write(notice, state.notice);
+    write(spoken, state.spoken);
   });
   return form;
 }

@@ -10,6 +10,7 @@ import { measure, short } from "./label.js";
 import { clamp, decimal } from "./number.js";
 import { traceAt, unitAt } from "./record.js";
 import { changeOf } from "./store.js";
+import { stripes } from "./stripes.js";
 import { cellLabel } from "./table.js";
 
 const LARGEST = 84;
@@ -294,17 +295,4 @@ class Matrix {
     else if (!this.store.state.live || this.table.several || !change(event.key, this.store, this.table, row, column)) return;
     event.preventDefault();
   }
-}
-
-/**
- * One stripe for each of several heads, in its colour.
- * @param {import("./table.js").One[]} several
- * @param {number} t
- * @param {number} j
- * @param {{x: number, y: number, width: number, height: number}} inner
- */
-function stripes(several, t, j, { x, y, width, height }) {
-  const wide = width / several.length;
-  return several.map(({ weights }, head) => s("rect", { x: x + head * wide, y, width: wide, height,
-    class: `stripe head-${head + 1}`, "fill-opacity": clamp(weights[t][j], 0, 1).toFixed(3) }));
 }

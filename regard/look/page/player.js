@@ -1,6 +1,6 @@
 /** The controls under the ribbons: play, step, and a scrubber over the words of what is selected. */
 
-import { h, replace, stillness } from "./dom.js";
+import { h, hide, put, replace, stillness, write } from "./dom.js";
 import { icon } from "./icon.js";
 import { say } from "./language.js";
 import { hasAttention, unitAt, unitsOf } from "./record.js";
@@ -33,7 +33,7 @@ export function mountPlayer(place, store, tables) {
   document.addEventListener("keydown", (event) => keys(film, event, place));
   const show = (/** @type {import("./store.js").State} */ state) => {
     const rows = film.rows();
-    place.hidden = rows.length < 2;
+    hide(place, rows.length < 2);
     if (place.hidden) return;
     if (play.dataset.playing !== String(state.playing)) {
       play.dataset.playing = String(state.playing);
@@ -42,11 +42,11 @@ export function mountPlayer(place, store, tables) {
       play.title = say("play_key");
     }
     const row = Math.max(0, film.row());
-    scrub.max = String(rows.length - 1);
+    put(scrub, { max: String(rows.length - 1) });
     scrub.value = String(row);
     const told = say("at_word", { word: row + 1, words: rows.length, piece: rows[row]?.label ?? "" });
-    if (word.textContent !== told) word.textContent = told;
-    scrub.setAttribute("aria-valuetext", told);
+    write(word, told);
+    put(scrub, { "aria-valuetext": told });
   };
   store.listen(show);
   tables.listen(() => show(store.state));

@@ -3,6 +3,7 @@
 import { toggleBan } from "./actions.js";
 import { replaced } from "./diff.js";
 import { h, onceAFrame, replace, s } from "./dom.js";
+import { follow, overview } from "./follow.js";
 import { glow, grabbing } from "./grab.js";
 import { say } from "./language.js";
 import { drawLines } from "./lines.js";
@@ -12,6 +13,7 @@ import { NOWHERE, changeOf, originalOf } from "./store.js";
 import { tableOf } from "./table.js";
 
 const MOST_IN_LINE = 30; // more words stand in two columns, as do those that do not fit one line
+const UNSEEN = 0.01; // a tint of this weight cannot be told from none
 const NARROW = 640; // pixels; so do all words on a phone
 
 /**
@@ -19,8 +21,8 @@ const NARROW = 640; // pixels; so do all words on a phone
  * @typedef {import("./table.js").Table} Table
  * @typedef {import("./store.js").Store} Store
  * @typedef {{stage: HTMLElement, drawing: SVGElement, above: HTMLElement, below: HTMLElement,
- *   ends: {above: import("./lines.js").Point[], below: import("./lines.js").Point[]} | null}} Scene `ends`: of ribbons at
- *   the words, measured once for each layout
+ *   ends: {above: import("./lines.js").Point[], below: import("./lines.js").Point[]} | null, followed: string}} Scene `ends`:
+ *   of ribbons at the words, measured once for each layout; `followed`: the words that were last brought into sight
  */
 
 /**
@@ -34,11 +36,15 @@ export function mountRibbons(place, store, tables) {
   const below = h("p", { class: "sentence target", dir: "auto" });
   const stage = h("div", { class: "ribbons", tabindex: -1 }, drawing, above, h("div", { class: "gap" }), below);
   /** @type {Scene} */
-  const scene = { stage, drawing, above, below, ends: null };
-  place.append(h("h2", { class: "hidden-visually" }, say("ribbons")), stage);
+  const scene = { stage, drawing, above, below, ends: null, followed: "" };
+  const whole = overview(scene);
+  place.append(h("h2", { class: "hidden-visually" }, say("ribbons")), stage, whole.canvas);
   const hand = grabbing(scene, store, tables, () => redraw());
   const redraw = onceAFrame(() => {
-    if (tables.current && stage.offsetParent !== null) {
+    // asking for `offsetParent` would compute style and layout of the page once more
+    if (tables.current && !stage.closest("[hidden]")) {
+      if (!hand.held) follow(scene, tables.current, store.state);
+      whole.draw(tables.current, store.state);
       drawLines(scene, tables.current, store.state, { held: hand.held, old: oldTable(store) });
       glow(above, hand.held);
     }
@@ -197,7 +203,7 @@ function mark({ above, below }, table, store) {
     const [first, last] = trace?.window ?? [0, -1];
     word.classList.toggle("in-window", unit.pieces.some((piece) => piece >= first && piece <= last));
     word.classList.toggle("here", j === column);
-    /** @type {HTMLElement} */ (word).style.setProperty("--weight", String(Math.min(weights[j] ?? 0, 1)));
+    weigh(word, weights[j] ?? 0);
   });
   [...below.children].forEach((word, t) => {
     const here = t === row;
@@ -206,8 +212,19 @@ function mark({ above, below }, table, store) {
     if (here) word.setAttribute("aria-current", "true");
     else word.removeAttribute("aria-current");
     const looking = column >= 0 && from !== null ? table.weights[t][column] : 0;
-    /** @type {HTMLElement} */ (word).style.setProperty("--weight", String(Math.min(looking, 1)));
+    weigh(word, looking);
   });
+}
+
+/**
+ * Tint a word by a weight; most weights are too small to be seen, and the tint stays.
+ * @param {Element} word
+ * @param {number} weight
+ */
+function weigh(word, weight) {
+  const { style } = /** @type {HTMLElement} */ (word);
+  const wanted = weight < UNSEEN ? "0" : String(Math.min(weight, 1));
+  if (style.getPropertyValue("--weight") !== wanted) style.setProperty("--weight", wanted);
 }
 
 /**

@@ -1,6 +1,6 @@
 /** The arithmetic of one step with its numbers: a column for each source piece, from score to weighted value. */
 
-import { h, replace } from "./dom.js";
+import { h, replace, write } from "./dom.js";
 import { explain } from "./explain.js";
 import { say } from "./language.js";
 import { decimal, percent } from "./number.js";
@@ -62,15 +62,6 @@ export function mountStages(place, store) {
       each.setAttribute("aria-current", Number(each.dataset.stage) === stage ? "step" : "false");
     }
   });
-}
-
-/**
- * Write text only if it changed, so a screen reader announces it once.
- * @param {HTMLElement} element
- * @param {string} text
- */
-function write(element, text) {
-  if (element.textContent !== text) element.textContent = text;
 }
 
 /**

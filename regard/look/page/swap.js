@@ -15,6 +15,8 @@ import { vectorCells } from "./vector.js";
  * @typedef {{index: number, word: string, move: Move, look: Look}} Swapped
  */
 
+const MOST_VARIANTS = 128; // of a sentence in one request
+
 /** @type {WeakMap<Look, Move[]>} without each word */
 const known = new WeakMap();
 
@@ -91,7 +93,7 @@ export function mountSwap(source, moved, store) {
     swapped = null;
     draw(look);
     const { words } = look.source;
-    if (known.has(look) || words.length < 2 || look.steps.length === 0) return;
+    if (known.has(look) || words.length < 2 || words.length > MOST_VARIANTS || look.steps.length === 0) return;
     known.set(look, []);
     const without = words.map((_, index) => words.filter((_, place) => place !== index).join(" "));
     askVectors(/** @type {string} */ (store.state.focus), look.source.text, without).then((moves) => {

@@ -1,6 +1,6 @@
 /** How it learned: the attention of a watched sentence at each validation of its training, as a film. */
 
-import { h, replace, stillness } from "./dom.js";
+import { h, hide, replace, stillness, write } from "./dom.js";
 import { icon } from "./icon.js";
 import { say } from "./language.js";
 import { NOWHERE, shown } from "./store.js";
@@ -47,12 +47,12 @@ export function mountTime(place, store) {
   draw();
   store.listen((state) => {
     const moments = shown(state)?.over_time ?? [];
-    place.hidden = moments.length === 0;
+    hide(place, moments.length === 0);
+    if (place.hidden) return void (timer && stop());
     slider.max = String(moments.length);
     slider.value = String(state.moment ?? moments.length);
     const moment = state.moment === null ? undefined : moments[state.moment];
-    told.textContent = moment ? say("update", { update: moment.update }) : say("at_end");
-    slider.setAttribute("aria-valuetext", told.textContent);
-    if (timer && place.hidden) stop();
+    write(told, moment ? say("update", { update: moment.update }) : say("at_end"));
+    slider.setAttribute("aria-valuetext", told.textContent ?? "");
   });
 }
