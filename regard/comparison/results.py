@@ -153,7 +153,7 @@ class Comparison:
                 f"p (seeds): Welch's t-test against {first.label} over trainings on one test set; with few seeds only "
                 "large differences are significant."
             )
-        if len(self.entries) > 2:
+        if len(self.entries) > 2 and any(title in ("p", "p (seeds)") for title, _ in self.columns):
             told.append("No p is corrected for the number of comparisons.")
         return " ".join(told)
 
