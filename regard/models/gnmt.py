@@ -67,7 +67,7 @@ class Gnmt(Model):
         self.embedding_size = embedding
         self.context_to_bottom = settings.context_to == "all"
         self.asks_at_once = settings.query == "current"
-        self.embeddings = Embeddings(settings, source_vocabulary, target_vocabulary, hidden, stacked_encoder=True)
+        self.embeddings = Embeddings(settings, source_vocabulary, target_vocabulary, hidden)
         self.encoder_forward = Lstm(embedding, hidden, norm)
         self.encoder_backward = Lstm(embedding, hidden, norm)
         widths = [2 * hidden] + [hidden] * (settings.layers - 2)

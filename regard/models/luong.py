@@ -66,9 +66,7 @@ class Luong(Model):
         self.needs_steps = settings.needs_steps
         self.embedding_size = embedding
         self.output_size = hidden if self.query_is_current else 2 * hidden
-        self.embeddings = Embeddings(
-            settings, source_vocabulary, target_vocabulary, self.output_size, stacked_encoder=settings.layers > 1
-        )
+        self.embeddings = Embeddings(settings, source_vocabulary, target_vocabulary, self.output_size)
         self.encoder = Stack(
             settings.cell,
             settings.layers,

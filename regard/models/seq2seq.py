@@ -53,9 +53,7 @@ class Seq2Seq(Model):
         self.reverse_source = settings.reverse_source
         at_every_step = settings.context == "every_step"
         output_size = settings.maxout_size if at_every_step else hidden
-        self.embeddings = Embeddings(
-            settings, source_vocabulary, target_vocabulary, output_size, stacked_encoder=settings.layers > 1
-        )
+        self.embeddings = Embeddings(settings, source_vocabulary, target_vocabulary, output_size)
         self.encoder = Stack(
             settings.cell,
             settings.layers,

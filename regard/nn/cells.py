@@ -285,7 +285,7 @@ def scale_input_init(cell: Cell) -> Cell:
     """Scale up the initial input weights of an upper layer, and return the cell.
 
     With the usual initialisation a recurrent layer attenuates its input, and upper layers start with a weak signal;
-    see also `embedding.STACKED_SOURCE_SCALE`.
+    see also `config.models.STACKED_SOURCE_SCALE`.
     """
     cell.weight_input.mul_(STACKED_INPUT_SCALE)
     return cell

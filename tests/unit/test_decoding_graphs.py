@@ -47,6 +47,16 @@ CASES: dict[str, dict[str, Any]] = {
     },
     "bahdanau location": {"kind": "bahdanau", **SMALL, "score": "location", "max_source_positions": 9},
     "gnmt": {"kind": "gnmt", **SMALL, "layers": 4},
+    **{  # one table, whose source embeddings are multiplied by ten
+        f"{kind} one table": {
+            "kind": kind,
+            "hidden_size": 16,
+            "embedding_size": 16,
+            "layers": 2,
+            "tie_embeddings": "all",
+        }
+        for kind in ("seq2seq", "luong", "gnmt")
+    },
     "gnmt plain": {"kind": "gnmt", **SMALL, "layers": 4, "residual": False},
     "gnmt all": {"kind": "gnmt", **SMALL, "layers": 2, "context_to": "all"},
     "gnmt current": {"kind": "gnmt", **SMALL, "layers": 3, "query": "current", "layer_norm": True},

@@ -8,6 +8,7 @@ import pytest
 import torch
 
 from regard.config.models import (
+    STACKED_SOURCE_SCALE,
     BahdanauSettings,
     GnmtSettings,
     LuongSettings,
@@ -23,7 +24,6 @@ from regard.models import MODELS, build_model
 from regard.models.check import check_contract
 from regard.models.contract import Batch, Model
 from regard.nn.attention.intervention import Edit, Intervention
-from regard.nn.embedding import STACKED_SOURCE_SCALE
 
 E, D, V = 6, 8, 11
 SIZES = {"embedding_size": E, "hidden_size": D}

@@ -23,7 +23,7 @@ from regard.decoding.engines.graphs.signature import Signature, name_state, stat
 def seq2seq(settings: Seq2SeqSettings, encoder: Graph, step: Graph) -> Signature:
     """Encoder and step without attention."""
     reader = Reader(encoder)
-    words = reader.words(reverse=settings.reverse_source)
+    words = reader.words(settings.source_scale, settings.reverse_source)
     cells = [Cell(settings.cell, f"encoder.layers.{layer}") for layer in range(settings.layers)]
     _, final = stack(encoder, words, reader.real, cells)
     if settings.context == "every_step":
@@ -70,7 +70,7 @@ def bahdanau(settings: BahdanauSettings, encoder: Graph, step: Graph) -> Signatu
     reader = Reader(encoder)
     kind: CellKind = "paper_gru" if settings.encoder_reset == "before" else "gru"
     ways = [Direction(Cell(kind, "encoder_forward")), Direction(Cell(kind, "encoder_backward"), backwards=True)]
-    both, ((_,), (first,)) = run(encoder, reader.words(), reader.real, ways)
+    both, ((_,), (first,)) = run(encoder, reader.words(settings.source_scale), reader.real, ways)
     annotations = reader.batch_first(encoder.op("Concat", *both, axis=-1))
     attention.prepare(encoder, annotations, reader.mask, "lengths")
     name_state(encoder, [encoder.op("Tanh", encoder.apply(first, "initial"))])
@@ -112,7 +112,7 @@ def luong(settings: LuongSettings, encoder: Graph, step: Graph) -> Signature:
         width=settings.window_size,
     )
     reader = Reader(encoder)
-    words = reader.words(reverse=settings.reverse_source)
+    words = reader.words(settings.source_scale, settings.reverse_source)
     cells = [Cell(settings.cell, f"encoder.layers.{layer}") for layer in range(settings.layers)]
     back = [Cell(settings.cell, f"encoder.backward_layers.{layer}") for layer in range(settings.layers)]
     outputs, final = stack(encoder, words, reader.real, cells, back if settings.bidirectional else [])
@@ -159,7 +159,7 @@ def gnmt(settings: GnmtSettings, encoder: Graph, step: Graph) -> Signature:
     attention = Attention("additive", size, size, attention_size=settings.attention_size)
     reader = Reader(encoder)
     ways = [Direction(Cell("lstm", "encoder_forward")), Direction(Cell("lstm", "encoder_backward"), backwards=True)]
-    both, (_, last) = run(encoder, reader.words(), reader.real, ways)
+    both, (_, last) = run(encoder, reader.words(settings.source_scale), reader.real, ways)
     inputs, final = encoder.op("Concat", *both, axis=-1), [*last]
     for number in range(1, settings.layers):
         cell = Cell("lstm", f"encoder_upper.{number - 1}")

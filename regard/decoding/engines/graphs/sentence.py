@@ -19,12 +19,15 @@ class Reader:
         self.mask = graph.op("Less", self._positions, self._ends)  # (B, S) True at words
         self.real = graph.op("Unsqueeze", graph.op("Transpose", self.mask, perm=[1, 0]), graph.numbers(2))  # (S, B, 1)
 
-    def words(self, reverse: bool = False) -> str:
-        """Source embeddings (S, B, E), reversed if the model reads them so."""
+    def words(self, scale: float, reverse: bool = False) -> str:
+        """Source embeddings (S, B, E) times `scale`, reversed if the model reads them so."""
         ids = "source"
         if reverse:
             ids = self._graph.op("GatherElements", ids, self._reversal(), axis=1)
-        return self._graph.embed(self._graph.op("Transpose", ids, perm=[1, 0]), "source")
+        words = self._graph.embed(self._graph.op("Transpose", ids, perm=[1, 0]), "source")
+        if scale == 1.0:
+            return words
+        return self._graph.op("Mul", words, self._graph.literal("source_scale", np.array(scale, dtype=np.float32)))
 
     def batch_first(self, outputs: str) -> str:
         """(B, S, D) of (S, B, D)."""
