@@ -60,7 +60,7 @@ def main(folder: Path) -> None:
 def open_page(browser: Any, address: str) -> None:
     """The first model after it has opened, and with the proposed ribbon pulled."""
     page = browser.new_page(viewport={"width": 1440, "height": 900}, locale="en-US")
-    page.goto(f"{address}/#model={BAHDANAU}")
+    page.goto(f"{address}/#model={TRANSFORMER}")
     grip = page.locator(".knob.invited")
     grip.wait_for()
     page.wait_for_timeout(1000)

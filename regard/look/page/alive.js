@@ -125,8 +125,10 @@ function promising(table) {
  * @param {string} other
  */
 function alike(one, other) {
-  const length = Math.min(3, one.length, other.length);
-  return length > 1 && one.slice(0, length).toLowerCase() === other.slice(0, length).toLowerCase();
+  const [left, right] = [one.toLowerCase(), other.toLowerCase()];
+  let same = 0;
+  while (same < Math.min(left.length, right.length) && left[same] === right[same]) same += 1;
+  return same > 1 && same >= 0.6 * Math.max(left.length, right.length); // not “car” and “carried”
 }
 
 /**
