@@ -172,7 +172,7 @@ def main() -> None:
         runs = [measure(options.model, each, workers, rest, folder / "log") for each, workers in plan]
         storage = packed_bytes(few) / len(lines), packed_bytes(folder / "few-1") / len(lines)
     words = sum(len(line.split()) for line in lines) / len(lines)
-    said = " ".join(["python benchmarks/bulk.py", Path(options.model).name, *rest])
+    said = " ".join(["python benchmarks/bulk.py", options.model, *rest])
     about = f"`{said}` on {cpu_name()}, {len(lines):,} sentences of {words:.1f} words"
     tables = report(runs, fitted(runs[0], runs[1]), storage, about)
     write_between(options.report, BEGIN, END, tables)
