@@ -9,7 +9,7 @@ from typing import Any
 from regard.config.settings import SearchSettings
 from regard.data.text.parallel import Pair
 from regard.data.text.pieces import without_surrogates
-from regard.data.text.sources import described_toy
+from regard.data.text.sources import described_toy, trained_on
 from regard.decoding.engines.choice import Engines
 from regard.decoding.engines.engine import Extras, Sentence
 from regard.decoding.search_settings import changed_settings
@@ -110,10 +110,3 @@ def with_gold(look: Look, metrics: Mapping[str, Any]) -> Look:
         return look
     gold = Gold(target=pair.target, sure=list(pair.sure), possible=sorted({*pair.sure, *pair.possible}))
     return look.model_copy(update={"gold": gold})
-
-
-def trained_on(metrics: Mapping[str, Any]) -> str:
-    """The description of the training text; empty if there is none."""
-    data = metrics.get("data")
-    train = data.get("train") if isinstance(data, dict) else None
-    return str(train.get("text", "")) if isinstance(train, dict) else ""

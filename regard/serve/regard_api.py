@@ -12,9 +12,9 @@ from fastapi.responses import Response, StreamingResponse
 from pydantic import BaseModel, ConfigDict, Field
 
 from regard.config.models import MODEL_SETTINGS
+from regard.data.text.sources import trained_on
 from regard.errors import RegardError
 from regard.inference.box import tested_figure
-from regard.inference.looking import trained_on
 from regard.inference.streaming import StreamedPiece
 from regard.nn.attention.intervention import Edit, Intervention
 from regard.serve.errors import ApiError

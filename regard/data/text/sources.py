@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from itertools import chain
@@ -137,6 +137,13 @@ def _toy_corpus(corpus: ToyCorpus, count: int | None, split: Split) -> Corpus:
         return made
 
     return Corpus(f"embedded corpus {corpus.name} {corpus.pair}, {split}, {number:,} pairs", pairs)
+
+
+def trained_on(metrics: Mapping[str, Any]) -> str:
+    """The description of the training text; empty if there is none."""
+    data = metrics.get("data")
+    train = data.get("train") if isinstance(data, dict) else None
+    return str(train.get("text", "")) if isinstance(train, dict) else ""
 
 
 def described_toy(description: str) -> ToyCorpus | None:
