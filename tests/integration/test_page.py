@@ -182,7 +182,7 @@ def test_a_box_of_the_architecture_opens_its_numbers(visit: Open, translators: d
 
     def shown(node: str, place: int) -> None:
         vectors = node_numbers(translators["bahdanau"].model, look, node, place).groups[0].vectors
-        rows = page.locator(".box-numbers tr")
+        rows = page.locator(".node-numbers tr")
         expect(rows.locator("th")).to_have_text([vector.name for vector in vectors])
         told = [f"mean {vector.mean:.2f}" if vector.gate else f"norm {vector.norm:.2f}" for vector in vectors]
         assert rows.locator("td.number:not(.under)").all_inner_texts() == told
@@ -190,19 +190,19 @@ def test_a_box_of_the_architecture_opens_its_numbers(visit: Open, translators: d
     third = next(at for at, piece in enumerate(look.target.pieces) if piece.unit == 2)
     page.locator('.diagram [data-node="decoder.1"][data-place="3"] text').first.click()
     shown("decoder.1", third)
-    page.locator(".box-numbers canvas.strip").nth(1).hover(position={"x": 3, "y": 3})
+    page.locator(".node-numbers canvas.strip").nth(1).hover(position={"x": 3, "y": 3})
     first = node_numbers(translators["bahdanau"].model, look, "decoder.1", third).groups[0].vectors[1].values[0]
-    assert page.locator(".box-numbers .under").nth(1).inner_text() == f"1: {first:.4f}"
+    assert page.locator(".node-numbers .under").nth(1).inner_text() == f"1: {first:.4f}"
     second = next(at for at, piece in enumerate(look.source.pieces) if piece.unit == 1)
     box = page.locator('.diagram [data-node="encoder.1.backward"][data-place="2"]')
     box.focus()
     page.keyboard.press("Enter")
-    expect(page.locator(".box-numbers h3")).to_contain_text(look.source.pieces[second].text)
+    expect(page.locator(".node-numbers h3")).to_contain_text(look.source.pieces[second].text)
     shown("encoder.1.backward", second)
     page.keyboard.press("ArrowRight")
     assert box.evaluate("(each) => each !== document.activeElement && document.activeElement.dataset.place === '3'")
-    page.locator(".box-numbers").get_by_role("button", name="Close").click()
-    assert page.locator(".box-numbers tr").count() == 0
+    page.locator(".node-numbers").get_by_role("button", name="Close").click()
+    assert page.locator(".node-numbers tr").count() == 0
 
 
 @pytest.mark.parametrize("unit", ["words", "pieces"])

@@ -110,7 +110,7 @@ export async function askDiagram(model, source, target) {
 /**
  * The numbers of one box of the architecture.
  * @param {Record<string, unknown>} asked
- * @returns {Promise<import("./box.js").Numbers>}
+ * @returns {Promise<import("./node.js").Numbers>}
  */
 export function askNode(asked) {
   return ask("api/node", new Blob([JSON.stringify(asked)], { type: "application/json" }));

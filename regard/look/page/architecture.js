@@ -1,7 +1,7 @@
 /** The architecture as a map: the model unrolled over the words on screen, the current step lit. */
 
 import { askDiagram } from "./api.js";
-import { OpenedBox } from "./box.js";
+import { OpenedNode } from "./node.js";
 import { h, replace, stillness } from "./dom.js";
 import { say } from "./language.js";
 import { labelsOf, unitsOf } from "./record.js";
@@ -21,8 +21,8 @@ const LEAST_SCALE = 0.72; // a wide diagram shrinks to fit; beyond this it scrol
 export function mountArchitecture(place, store) {
   const told = h("p", { class: "hint" });
   const frame = h("div", { class: "scroll diagram", tabindex: 0, role: "group", "aria-label": say("panel_map") });
-  const box = new OpenedBox(store);
-  place.append(h("h2", { class: "hidden-visually" }, say("panel_map")), told, frame, box.place);
+  const opened = new OpenedNode(store);
+  place.append(h("h2", { class: "hidden-visually" }, say("panel_map")), told, frame, opened.place);
   let drawn = "";
   store.listen((state) => {
     const look = shown(state);
@@ -31,7 +31,7 @@ export function mountArchitecture(place, store) {
     const wanted = JSON.stringify([state.focus, ...sides]);
     if (wanted !== drawn) {
       drawn = wanted;
-      box.close(); // its words have changed
+      opened.close(); // its words have changed
       told.textContent = say(Math.max(...sides.map((side) => side.length)) > MOST ? "map_first" : "map_hint", { count: MOST });
       const [source, target] = sides.map((side) => side.slice(0, MOST));
       askDiagram(state.focus, source, target.length > 0 ? target : ["∅"]).then((text) => {
@@ -39,7 +39,7 @@ export function mountArchitecture(place, store) {
         const drawing = parsed(text);
         drawing.style.setProperty("min-width", `${Math.round(Number(drawing.getAttribute("width")) * LEAST_SCALE)}px`);
         replace(frame, drawing);
-        choosing(frame, store, box);
+        choosing(frame, store, opened);
         light(frame, store.state);
       }, (error) => store.set({ notice: reason(error) }));
     }
@@ -86,9 +86,9 @@ function parsed(text) {
  * A box opens its numbers, an attention box those of the step; one of the decoder brings its word into view.
  * @param {HTMLElement} frame
  * @param {import("./store.js").Store} store
- * @param {OpenedBox} box
+ * @param {OpenedNode} opened
  */
-function choosing(frame, store, box) {
+function choosing(frame, store, opened) {
   const choose = (/** @type {Event} */ event) => {
     const node = /** @type {Element} */ (event.target).closest('[role="button"]');
     const look = shown(store.state);
@@ -101,7 +101,7 @@ function choosing(frame, store, box) {
     if (!source) store.set({ ...NOWHERE, step: unit.pieces[0], lit: true, held: true, ...(kind === "attend" ? { panel: "steps", stage: 0 } : {}) });
     if (kind) return;
     node.classList.add("opened");
-    box.open({ node: node.getAttribute("data-node") ?? "", unit, source });
+    opened.open({ node: node.getAttribute("data-node") ?? "", unit, source });
   };
   frame.onclick = choose;
   frame.onkeydown = (event) => {

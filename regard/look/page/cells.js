@@ -103,7 +103,7 @@ export function lightCells(picture, weights, overlay) {
 }
 
 /**
- * Whether the cells are so many that contours would be scribble; such maps are always drawn as a veil.
+ * Whether there are too many cells for readable contours; such maps are always drawn as a veil.
  * @param {Grid} grid
  */
 export function isFine({ rows, columns }) {

@@ -1,6 +1,6 @@
 /** Two models as two bands over one source line; pointing at a word lights what belongs to it in both. */
 
-import { best, compared, counterparts } from "./compared.js";
+import { best, compared, counterparts } from "./counterparts.js";
 import { h, onceAFrame, replace, s } from "./dom.js";
 import { say } from "./language.js";
 import { curve } from "./lines.js";
@@ -17,8 +17,8 @@ const NARROW = 640; // pixels; so do all words on a phone
 
 /**
  * @typedef {import("./store.js").Store} Store
- * @typedef {import("./compared.js").Compared} Compared
- * @typedef {import("./compared.js").Band} Band
+ * @typedef {import("./counterparts.js").Compared} Compared
+ * @typedef {import("./counterparts.js").Band} Band
  * @typedef {import("./lines.js").Point} Point
  * @typedef {{band: 0 | 1, row: number} | {column: number} | null} Pointed
  * @typedef {{stage: HTMLElement, drawing: SVGElement, lines: [HTMLElement, HTMLElement, HTMLElement]}} Scene the words of

@@ -10,7 +10,7 @@ import { measure, short } from "./label.js";
 import { clamp, decimal } from "./number.js";
 import { traceAt, unitAt } from "./record.js";
 import { changeOf } from "./store.js";
-import { stripes } from "./stripes.js";
+import { stripes } from "./head_stripes.js";
 import { cellLabel } from "./table.js";
 
 const LARGEST = 84;

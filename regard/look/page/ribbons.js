@@ -124,8 +124,11 @@ function write({ stage, above, below }, store, table) {
   stage.dataset.kind = kind;
   above.setAttribute("aria-label", say(kind === "decoder-self" ? "to_target" : "from_source"));
   below.setAttribute("aria-label", say(kind === "encoder-self" ? "from_source" : "to_target"));
+  const [source, target] = [above, below].map((line) => [...line.children].indexOf(/** @type {Element} */ (document.activeElement)));
   replace(above, ...table.columns.map((unit) => sourceWord(store, table, unit, mayBan, unseen)));
   replace(below, ...table.rows.map((unit, t) => targetWord(store, table, unit, told[t])));
+  const focused = /** @type {HTMLElement | undefined} */ (above.children[source] ?? below.children[target]);
+  focused?.focus({ preventScroll: true });
   [...below.children].forEach((word, t) => word.setAttribute("aria-label", spoken(table, t)));
 }
 

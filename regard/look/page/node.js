@@ -1,4 +1,4 @@
-/** The numbers of one box of the architecture: gates, states, feed-forward units, residuals, positions. */
+/** The numbers of one node of the architecture: gates, states, feed-forward units, residuals, positions. */
 
 import { askNode } from "./api.js";
 import { h, replace, stillness } from "./dom.js";
@@ -6,21 +6,21 @@ import { say } from "./language.js";
 import { decimal, percent } from "./number.js";
 import { reason } from "./request.js";
 import { changeOf, shown } from "./store.js";
-import { heatStrip } from "./strip.js";
+import { heatStrip } from "./heat_strip.js";
 
 /**
  * @typedef {{name: string, gate: boolean, values: number[], size: number, mean: number, norm: number}} Vector
  * @typedef {{name: string, equation: string, vectors: Vector[], active: number | null, centre: number | null}} Group
  * @typedef {{node: string, place: number, groups: Group[]}} Numbers
- * @typedef {{node: string, unit: import("./record.js").Unit, source: boolean}} Box a box of the diagram
+ * @typedef {{node: string, unit: import("./record.js").Unit, source: boolean}} Node a node of the diagram
  */
 
-/** The opened box, under the diagram; it follows the words on screen. */
-export class OpenedBox {
+/** The opened node, under the diagram; it follows the words on screen. */
+export class OpenedNode {
   /** @param {import("./store.js").Store} store */
   constructor(store) {
     this.store = store;
-    this.place = h("div", { class: "box-numbers", "aria-live": "polite" });
+    this.place = h("div", { class: "node-numbers", "aria-live": "polite" });
     this.asked = "";
   }
 
@@ -30,41 +30,41 @@ export class OpenedBox {
   }
 
   /**
-   * @param {Box} box
+   * @param {Node} node
    * @param {number} [piece] which piece of the word
    */
-  async open(box, piece = box.unit.pieces[0]) {
+  async open(node, piece = node.unit.pieces[0]) {
     const look = shown(this.store.state);
     if (!look || !this.store.state.focus) return;
-    const asked = `${box.node} ${piece} ${look.target.text}`;
+    const asked = `${node.node} ${piece} ${look.target.text}`;
     this.asked = asked;
     const { ban, edits } = changeOf(this.store.state);
     const ids = (/** @type {any[]} */ pieces) => pieces.map((each) => each.id);
     try {
-      const found = await askNode({ model: this.store.state.focus, node: box.node, place: piece,
+      const found = await askNode({ model: this.store.state.focus, node: node.node, place: piece,
         source: ids(look.source.pieces), target: ids(look.steps),
         ...(ban.length > 0 || edits.length > 0 ? { intervention: { ban, edits } } : {}) });
-      if (this.asked === asked) this.draw(box, piece, look, found);
+      if (this.asked === asked) this.draw(node, piece, look, found);
     } catch (error) {
       if (this.asked === asked) replace(this.place, h("p", { class: "trouble" }, reason(error)));
     }
   }
 
   /**
-   * @param {Box} box
+   * @param {Node} node
    * @param {number} piece
    * @param {import("./record.js").Look} look
    * @param {Numbers} found
    */
-  draw(box, piece, look, found) {
-    const side = box.source ? look.source : look.target;
-    const choices = box.unit.pieces.length > 1 && h("span", { class: "segments", role: "group", "aria-label": say("pieces") },
-      box.unit.pieces.map((each) => h("button", { "aria-pressed": each === piece, click: () => this.open(box, each) },
+  draw(node, piece, look, found) {
+    const side = node.source ? look.source : look.target;
+    const choices = node.unit.pieces.length > 1 && h("span", { class: "segments", role: "group", "aria-label": say("pieces") },
+      node.unit.pieces.map((each) => h("button", { "aria-pressed": each === piece, click: () => this.open(node, each) },
         h("bdi", {}, side.pieces[each].text))));
     const close = h("button", { class: "quiet", click: () => this.close() }, say("close"));
-    const reads = box.node === "embed.target" ? (side.pieces[piece - 1]?.text ?? "<s>") : side.pieces[piece].text;
+    const reads = node.node === "embed.target" ? (side.pieces[piece - 1]?.text ?? "<s>") : side.pieces[piece].text;
     replace(this.place, h("div", { class: "row" },
-      h("h3", {}, titleOf(box.node), h("bdi", {}, `“${reads}”`)), choices, close),
+      h("h3", {}, titleOf(node.node), h("bdi", {}, `“${reads}”`)), choices, close),
     ...found.groups.map((group) => this.group(group)));
     this.place.scrollIntoView({ block: "nearest", behavior: stillness() ? "instant" : "smooth" });
   }
@@ -81,7 +81,7 @@ export class OpenedBox {
 }
 
 /**
- * The layer of a box; others are named by their equation.
+ * The layer of a node; others are named by their equation.
  * @param {string} node
  */
 function titleOf(node) {

@@ -127,7 +127,7 @@ export function best(row) {
 }
 
 /**
- * The words of the other translation that belong to a word: the same word, else those that look at the same source word.
+ * The words of the other translation that belong to a word: the same word, else those that attend to the same source word.
  * @param {Compared} both
  * @param {0 | 1} band
  * @param {number} row
