@@ -16,7 +16,7 @@ from matplotlib.figure import Figure
 
 from regard.comparison.results import SCORES, Comparison
 from regard.errors import RegardError
-from regard.evaluation.by_length import FEW, draw_legend, plot_by_length
+from regard.evaluation.by_length import draw_legend, figure_size, plot_by_length
 from regard.look.views.heatmap import INK, MUTED
 
 if TYPE_CHECKING:
@@ -80,7 +80,7 @@ def _lines(
         axes.set_ylabel(up)
         axes.set_title(title)
 
-    return _svg(draw, (6.4 + 2.4 * (len(drawn) > FEW), 4.0))
+    return _svg(draw, figure_size(len(drawn)))
 
 
 def accuracies_svg(comparison: Comparison) -> str:

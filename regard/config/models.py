@@ -62,7 +62,7 @@ class RecurrentSettings(ModelSettings):
     @property
     def stacked_encoder(self) -> bool:
         """Whether the encoder has layers above layers."""
-        return getattr(self, "layers", 1) > 1
+        return False
 
     @property
     def source_scale(self) -> float:
@@ -70,7 +70,31 @@ class RecurrentSettings(ModelSettings):
         return STACKED_SOURCE_SCALE if self.stacked_encoder and self.tie_embeddings == "all" else 1.0
 
 
-class Seq2SeqSettings(RecurrentSettings):
+class StackedSettings(RecurrentSettings):
+    """Settings of recurrent models with layers above layers."""
+
+    layers: int = Field(2, ge=1, le=32, description="depth of encoder and decoder (the paper: 4)")
+
+    @property
+    def stacked_encoder(self) -> bool:
+        """Whether the encoder has layers above layers."""
+        return self.layers > 1
+
+
+class BatchNormSettings(StackedSettings):
+    """Settings of models whose LSTM cells may be batch-normalised."""
+
+    cell: CellName = Field("lstm", description="the recurrent cell")
+    batch_norm: bool = Field(False, description=BATCH_NORM_HELP)
+
+    @model_validator(mode="after")
+    def _batch_norm_fits(self) -> BatchNormSettings:
+        if self.batch_norm and (self.cell != "lstm" or self.layer_norm):
+            raise ValueError('batch_norm = true needs cell = "lstm" and layer_norm = false')
+        return self
+
+
+class Seq2SeqSettings(BatchNormSettings):
     """Encoder-decoder without attention: one fixed vector carries the whole sentence."""
 
     title = "encoder-decoder with one fixed vector, no attention"
@@ -78,20 +102,11 @@ class Seq2SeqSettings(RecurrentSettings):
     published = "WMT14 en-fr 30.6 BLEU (five models: 34.8)"
 
     kind: Literal["seq2seq"] = "seq2seq"
-    cell: CellName = Field("lstm", description="the recurrent cell")
-    layers: int = Field(2, ge=1, le=32, description="depth of encoder and decoder (the paper: 4)")
     context: Literal["start", "every_step"] = Field(
         "start", description="the vector initialises the decoder (Sutskever) or is an input of every step (Cho)"
     )
     reverse_source: bool = Field(True, description="reverse the source sentence (Sutskever)")
     maxout_size: int = Field(256, ge=1, description="every_step: size of the maxout layer before the output")
-    batch_norm: bool = Field(False, description=BATCH_NORM_HELP)
-
-    @model_validator(mode="after")
-    def _batch_norm_fits(self) -> Seq2SeqSettings:
-        if self.batch_norm and (self.cell != "lstm" or self.layer_norm):
-            raise ValueError('batch_norm = true needs cell = "lstm" and layer_norm = false')
-        return self
 
     @model_validator(mode="after")
     def _cho_is_shallow(self) -> Seq2SeqSettings:
@@ -124,7 +139,7 @@ class BahdanauSettings(RecurrentSettings):
     )
 
 
-class LuongSettings(RecurrentSettings):
+class LuongSettings(BatchNormSettings):
     """Attention computed from the current decoder state, after the step."""
 
     title = "stacked LSTMs, every score, global or local attention after each step, input feeding"
@@ -132,8 +147,6 @@ class LuongSettings(RecurrentSettings):
     published = "WMT14 en-de 20.9 BLEU (local-p, general score, unknown replacement; eight models: 23.0)"
 
     kind: Literal["luong"] = "luong"
-    cell: CellName = Field("lstm", description="the recurrent cell")
-    layers: int = Field(2, ge=1, le=32, description="depth of encoder and decoder (the paper: 4)")
     score: ScoreName = Field("general", description="attention score function")
     attention_size: int = Field(512, ge=1, description="size of the additive score's hidden layer")
     window: WindowName = Field("global", description="global attention, or a local window (monotonic or predictive)")
@@ -155,12 +168,9 @@ class LuongSettings(RecurrentSettings):
     )
     reverse_source: bool = Field(True, description="reverse the source sentence, as in the paper")
     bidirectional: bool = Field(False, description="bidirectional encoder (not in the paper)")
-    batch_norm: bool = Field(False, description=BATCH_NORM_HELP)
 
     @model_validator(mode="after")
-    def _batch_norm_fits(self) -> LuongSettings:
-        if self.batch_norm and (self.cell != "lstm" or self.layer_norm):
-            raise ValueError('batch_norm = true needs cell = "lstm" and layer_norm = false')
+    def _batch_norm_has_whole_sentences(self) -> LuongSettings:
         if self.batch_norm and self.needs_steps:
             raise ValueError(
                 "batch_norm = true needs whole sentences in training: set input_feeding = false "
@@ -184,7 +194,7 @@ class LuongSettings(RecurrentSettings):
         return self
 
 
-class GnmtSettings(RecurrentSettings):
+class GnmtSettings(StackedSettings):
     """Deep residual LSTMs with the bottom decoder layer as query."""
 
     title = "deep residual LSTMs, bidirectional first layer, additive attention from the bottom layer"

@@ -22,6 +22,11 @@ DEFAULT_EDGES = (10, 20, 30, 40, 50, 60)
 FEW = 6  # lines of a figure whose legend fits into it
 
 
+def figure_size(lines: int) -> tuple[float, float]:
+    """Inches, with room for the legend beside many lines."""
+    return 6.4 + 2.4 * (lines > FEW), 4.0
+
+
 @dataclass(frozen=True, slots=True)
 class LengthRow:
     """Sentences with `low` to `high` source words; `high` is None for the last, open range."""
@@ -161,7 +166,7 @@ def plot_by_length(
     path = check_picture(path)
     named = _named(systems)
     labels = list(_by_label(named))
-    figure = Figure(figsize=(6.4 + 2.4 * (len(named) > FEW), 4.0), layout="constrained")
+    figure = Figure(figsize=figure_size(len(named)), layout="constrained")
     axes = figure.add_subplot()
     for (name, rows), marker in zip(named.items(), _markers(len(named)), strict=True):
         places = [labels.index(row.label) for row in rows]

@@ -20,7 +20,7 @@ from regard.training.interrupt import Interrupted
 from regard.training.launch import WorkersFailed, is_repeated
 from regard.training.progress import check_tensorboard, choose_reporter
 from regard.training.session import Session, own_random_numbers
-from regard.training.speed import faster_workers
+from regard.training.speed import Choice, fastest
 from regard.training.start import FilePath, check_out, choose_recipe
 from regard.training.tasks import Data, Trained, task_of
 from regard.training.tasks.initial_model import initial_model
@@ -88,7 +88,8 @@ def train(
     if resume and watch:
         raise ConfigError("a resumed training keeps its watched sentences: leave `watch` out.")
     team = choose_team(workers, threads, out if resume else None, model)
-    measures = workers == "auto" and threads is None and model is None and target.type == "cpu" and not is_launched()
+    alone = model is None and target.type == "cpu" and not is_launched()
+    measures = alone and workers == "auto" and threads is None
     with joined(target) as group:
         if not group.leads:
             return follow(out, model, target, group)
@@ -110,8 +111,10 @@ def train(
                 check_out(out, overwrite)
                 begun = session.prepare(task)
                 opened = task.open(session.folder)
+                choice = fastest(opened, begun[0], session.folder, reporter, several=measures) if alone else Choice()
+                opened = session.settle(opened, choice.precision)
                 if measures:
-                    team = team_of(faster_workers(opened, begun[0], session.folder, reporter))
+                    team = team_of(choice.workers)
                     session.record(team.machine(target, group), *begun)
                 if team.workers == 1:
                     return session.learn(opened, *begun)

@@ -98,6 +98,14 @@ class Session:
         checkpoints.await_proof()
         return model, optimizer, state, checkpoints
 
+    def settle(self, task: PreparedTask[Learned], precision: str) -> PreparedTask[Learned]:
+        """Record the chosen precision in place of "auto"."""
+        if task.settings.precision != "auto":
+            return task
+        settled = task.changed([f"training.precision={precision}"])
+        self._save_recipe(settled)
+        return settled
+
     def record(
         self,
         machine: Machine,

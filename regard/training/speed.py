@@ -1,8 +1,9 @@
-"""How many processes train faster: one with all threads, or one for each core.
+"""How a training is faster: in one process with all threads or in one per core, in float32 or in bfloat16.
 
-`regard train` measures both for a few updates with the model and the batches of the training, if that is going to
-take minutes. The choice is kept in the user's cache folder, for each processor, model size and batch size. A tie goes
-to several processes: beside a busy program, threads of one process wait for each other at every step.
+`regard train` measures these for a few updates with the model and the batches of the training, if that is going to
+take minutes. The seconds are kept in the user's cache folder, for each processor, model size and batch size. A tie goes
+to several processes: beside a busy program, threads of one process wait for each other at every step. bfloat16 has to
+be faster by a margin: it rounds.
 """
 
 from __future__ import annotations
@@ -14,12 +15,15 @@ import sys
 import tempfile
 import time
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 import torch
 
 from regard.config.settings import duration_seconds
 from regard.errors import ModelFolderError
+from regard.machine import processor
 from regard.machine.processor import cache_folder
 from regard.models.contract import Predictor
 from regard.process import this_machine, tune_process
@@ -41,36 +45,101 @@ MOST_UPDATES = 5  # measured, or fewer if they take longer than MOST_SECONDS
 MOST_SECONDS = 4.0
 MOST_WORKERS = 8  # more processes would share too small batches
 TIE = 1.05
-KEPT = "workers.json"  # in the cache folder
+MARGIN = 1.15  # by which bfloat16 has to be faster
+KEPT = "speed.json"  # in the cache folder
 CPU = torch.device("cpu")
 
+Precision = Literal["float32", "bfloat16"]
 
-def faster_workers(task: PreparedTask[object], model: Predictor, folder: Path, reporter: Reporter) -> int:
-    """The number of processes with which this training is faster; 1 if it is short or there is one core."""
-    cores, settings = torch.get_num_threads(), task.settings
-    workers = min(cores, MOST_WORKERS)
-    asked = updates_asked(settings, len(task.plan().epoch(0)))
-    budget = None if settings.budget is None else duration_seconds(settings.budget)
-    if workers == 1 or (budget is not None and budget < SHORTEST) or (asked is not None and asked <= MOST_UPDATES):
-        return 1
-    key, known = _key(task, model, cores), _known()
-    if key in known:
-        return min(known[key], workers)
-    reporter.working("measuring the speed of one process and of several")
-    alone = seconds_per_update(task, copy.deepcopy(model), Group(), MOST_UPDATES)
-    if asked is not None and asked * alone < SHORTEST:
-        return 1
-    together = seconds_of_ranks(folder, workers, cores // workers, max(1, int(MOST_SECONDS / alone)))
-    chosen = workers if together is not None and together <= TIE * alone else 1
-    measured = "failed" if together is None else f"{together:.2f} s"
-    reporter.say(f"an update takes {alone:.2f} s in one process, {measured} in {workers}: training in {chosen}.")
-    if together is not None:
-        _keep(key, chosen)
-    return chosen
+
+@dataclass(frozen=True)
+class Choice:
+    """How to train."""
+
+    workers: int = 1
+    precision: Precision = "float32"
+
+
+def fastest(task: PreparedTask[object], model: Predictor, folder: Path, reporter: Reporter, *, several: bool) -> Choice:
+    """What is faster for this training; without `several`, in one process.
+
+    A short training is not measured: it gets one process, and float32 unless its recipe says otherwise.
+    """
+    precision = task.settings.precision
+    workers = min(torch.get_num_threads(), MOST_WORKERS) if several else 1
+    unmeasured = Choice(1, "float32" if precision == "auto" else precision)
+    asked = updates_asked(task.settings, len(task.plan().epoch(0)))
+    budget = None if task.settings.budget is None else duration_seconds(task.settings.budget)
+    if (workers == 1 and precision != "auto") or (budget is not None and budget < SHORTEST):
+        return unmeasured
+    measured = _Measured(task.changed([f"training.precision={unmeasured.precision}"]), model, reporter)
+    if asked is not None and (asked <= MOST_UPDATES or measured.is_shorter(asked)):
+        return unmeasured
+    alone = measured.alone()
+    together = measured.in_ranks(folder, workers) if workers > 1 else None
+    rounded = measured.in_bfloat16() if precision == "auto" and _executes_bfloat16() else None
+    choice = Choice(
+        workers if together is not None and together <= TIE * alone else 1,
+        "bfloat16" if rounded is not None and rounded * MARGIN <= alone else unmeasured.precision,
+    )
+    measured.report(f"training in {choice.workers}, in {choice.precision}")
+    return choice
+
+
+class _Measured:
+    """Seconds of an update, measured or known from an earlier training."""
+
+    def __init__(self, task: PreparedTask[object], model: Predictor, reporter: Reporter) -> None:
+        self.task, self.model, self.reporter = task, model, reporter
+        self.cores = torch.get_num_threads()
+        self.key = _key(task, model, self.cores)
+        self.seconds = _known().get(self.key, {})
+        self.said: list[str] = []
+
+    def is_shorter(self, updates: int) -> bool:
+        """Whether so many updates take less than SHORTEST; a first update, slower than others, may tell."""
+        seconds = self.seconds.get("alone")
+        if seconds is None and updates * self._run(self.task, 0) < SHORTEST:
+            return True
+        return updates * self.alone() < SHORTEST
+
+    def alone(self) -> float:
+        """In one process."""
+        if "alone" not in self.seconds:
+            self.reporter.working("measuring the speed of training")
+            self.seconds["alone"] = self._run(self.task, MOST_UPDATES)
+        return self.seconds["alone"]
+
+    def in_ranks(self, folder: Path, workers: int) -> float | None:
+        """In several processes; None if they fail."""
+        if "several" not in self.seconds:
+            updates = max(1, int(MOST_SECONDS / self.alone()))
+            found = seconds_of_ranks(folder, workers, self.cores // workers, updates)
+            self.said.append(f"{'failed' if found is None else f'{found:.2f} s'} in {workers}")
+            if found is not None:
+                self.seconds["several"] = found
+        return self.seconds.get("several")
+
+    def in_bfloat16(self) -> float:
+        """In one process with bfloat16."""
+        if "bfloat16" not in self.seconds:
+            mixed = self.task.changed(["training.precision=bfloat16"])
+            self.seconds["bfloat16"] = self._run(mixed, MOST_UPDATES)
+            self.said.append(f"{self.seconds['bfloat16']:.2f} s in one with bfloat16")
+        return self.seconds["bfloat16"]
+
+    def report(self, chosen: str) -> None:
+        """Say and keep what was measured."""
+        if self.said:
+            self.reporter.say(f"an update takes {self.alone():.2f} s in one process, {', '.join(self.said)}: {chosen}.")
+            _keep(self.key, self.seconds)
+
+    def _run(self, task: PreparedTask[object], updates: int) -> float:
+        return seconds_per_update(task, copy.deepcopy(self.model), Group(), updates)
 
 
 def seconds_per_update(task: PreparedTask[object], model: Predictor, group: Group, most: int) -> float:
-    """The median time of an update, after a first one; the model is spoilt."""
+    """The median time of `most` updates after a first one, or the time of the first; the model is spoilt."""
     optimizer, plan, took = build_optimizer(model.train(), task.settings), task.plan(), []
     items = plan.epoch(0)
     group.attach(model)
@@ -85,7 +154,13 @@ def seconds_per_update(task: PreparedTask[object], model: Predictor, group: Grou
         took.append(time.perf_counter() - started)
         if group.size == 1 and number and sum(took) > MOST_SECONDS:
             break
-    return statistics.median(took[1:])
+    return statistics.median(took[1:] or took)
+
+
+def _executes_bfloat16() -> bool:
+    """Whether bfloat16 works here as it is: limits to the instruction set are for those who ask for it by name."""
+    verdict = processor.verdict("bfloat16")
+    return verdict.works and not verdict.limits
 
 
 def seconds_of_ranks(folder: Path, workers: int, threads: int, updates: int) -> float | None:
@@ -121,22 +196,28 @@ def _key(task: PreparedTask[object], model: Predictor, cores: int) -> str:
     parameters = sum(parameter.numel() for parameter in model.parameters())
     tokens = plan.batch(plan.epoch(0)[0]).target_tokens
     sizes = f"2^{parameters.bit_length()} parameters, 2^{tokens.bit_length()} {task.unit}"
-    return f"{machine.cpu}, {cores} threads, torch {machine.torch}: {task.recipe.model.kind}, {sizes}"
+    here = f"{machine.cpu}, {cores} threads, torch {machine.torch}"
+    return f"{here}: {task.recipe.model.kind}, {sizes}, {task.settings.precision}"
 
 
-def _known() -> dict[str, int]:
+def _known() -> dict[str, dict[str, float]]:
+    """Seconds of an update by key: `alone`, in `several` processes, in one with `bfloat16`."""
     folder = cache_folder()
     try:
         record = {} if folder is None else read_json(folder / KEPT)
     except (ModelFolderError, OSError):
         return {}
-    return {key: value for key, value in record.items() if isinstance(value, int) and value >= 1}
+    return {
+        key: {name: float(seconds) for name, seconds in value.items() if isinstance(seconds, int | float)}
+        for key, value in record.items()
+        if isinstance(value, dict)
+    }
 
 
-def _keep(key: str, workers: int) -> None:
+def _keep(key: str, seconds: dict[str, float]) -> None:
     folder = cache_folder()
     if folder is None:
         return
     with suppress(OSError):  # then it is measured again next time
         folder.mkdir(parents=True, exist_ok=True)
-        write_json(folder / KEPT, {**_known(), key: workers})
+        write_json(folder / KEPT, {**_known(), key: seconds})

@@ -225,11 +225,7 @@ def test_of_64_words_the_lit_one_and_its_partner_are_in_sight(visit: Open, scree
     stage, words = page.locator(".ribbons"), page.locator(".ribbons .word.target")
     expect(stage).to_have_attribute("data-layout", "columns")
     for number in (2, 30, 60):
-        for _ in range(10):  # steps that arrive meanwhile draw the words again
-            words.nth(number).evaluate("(word) => word.focus()")
-            page.wait_for_timeout(300)
-            if words.nth(number).get_attribute("aria-current") == "true":
-                break
+        words.nth(number).evaluate("(word) => word.focus()")
         expect(words.nth(number)).to_have_attribute("aria-current", "true")
         page.wait_for_timeout(100)
         outside = page.evaluate(

@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -22,6 +23,7 @@ from regard.config.recipes import check_as
 from regard.data.text.batches import collate
 from regard.errors import ConfigError
 from regard.inference.translator import Translator
+from regard.machine import processor
 from regard.models.contract import Model
 from regard.storage.run import read_run
 from regard.storage.weights import read_tensors
@@ -130,7 +132,7 @@ def test_the_faster_way_is_chosen_and_kept(tmp_path: Path, monkeypatch: pytest.M
         if not folder.exists():
             train(recipe(), train=TRAIN, valid=VALID, out=tmp_path / name, progress=False)
         task = task_of(read_run(folder).recipe).open(folder)
-        return speed.faster_workers(task, task.build(), folder, Silent())
+        return speed.fastest(task, task.build(), folder, Silent(), several=True).workers
 
     monkeypatch.setattr(speed, "seconds_of_ranks", seconds_of_ranks)
     ratio = 1.2
@@ -138,7 +140,7 @@ def test_the_faster_way_is_chosen_and_kept(tmp_path: Path, monkeypatch: pytest.M
     assert measured == [(2, 1, 2)]
     ratio = 0.5
     assert chosen("slower") == 1, "kept"
-    kept = tmp_path / "cache/regard/workers.json"
+    kept = tmp_path / "cache/regard/speed.json"
     kept.write_text("{", "utf-8")
     assert chosen("slower") == 2, "damaged, so measured again"
     kept.unlink()
@@ -151,16 +153,44 @@ def test_the_faster_way_is_chosen_and_kept(tmp_path: Path, monkeypatch: pytest.M
     assert measured == [], "12 updates of 2 s are not worth it"
 
 
+@pytest.mark.usefixtures("two_threads")
+def test_bfloat16_has_to_be_faster_by_a_margin(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    seconds = {"float32": 2.0, "bfloat16": 1.0}
+    monkeypatch.setattr(speed, "seconds_per_update", lambda task, *given: seconds[task.settings.precision])
+    verdict = processor.Verdict(works=True)
+    monkeypatch.setattr(processor, "verdict", lambda path: verdict)
+
+    def trained(precision: str) -> str:
+        shutil.rmtree(tmp_path / "cache", ignore_errors=True)
+        chosen = recipe(precision=precision)
+        made = train(chosen, train=TRAIN, out=tmp_path / "model", overwrite=True, progress=False)
+        recorded = read_run(tmp_path / "model/training").recipe.training.precision
+        assert made.recipe.training.precision == recorded
+        return recorded
+
+    assert trained("auto") == "bfloat16"
+    assert trained("float32") == "float32"
+    seconds["bfloat16"] = 1.9
+    assert trained("auto") == "float32", "5 % faster is not worth rounding"
+    seconds["bfloat16"] = 1.0
+    monkeypatch.setattr(speed, "SHORTEST", 1000.0)
+    assert trained("auto") == "float32", "12 updates of 2 s are not measured"
+    monkeypatch.setattr(speed, "SHORTEST", 0.0)
+    verdict = processor.Verdict(works=False)
+    assert trained("auto") == "float32", "the processor does not execute it"
+
+
 @pytest.mark.slow
 @pytest.mark.usefixtures("two_threads")
 def test_auto_measures_and_records(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     train(recipe("transformer"), train=TRAIN, valid=VALID, out=tmp_path / "auto", workers="auto")
     said = capfd.readouterr().err
-    found = re.search(r"an update takes \S+ s in one process, \S+ s in 2: training in (\d)", said)
+    found = re.search(r"an update takes \S+ s in one process, \S+ s in 2.*: training in (\d), in (\w+)\.", said)
     assert found is not None, said
     machine = json.loads((tmp_path / "auto/metrics.json").read_text("utf-8"))["machine"]
     assert machine["workers"] == int(found[1])
     assert machine["threads"] == 2 // machine["workers"]
+    assert Translator.load(tmp_path / "auto").recipe.training.precision == found[2]
     assert "not the same machine" not in said
     assert "Warning" not in said
 
