@@ -141,7 +141,7 @@ class Benchmark:
         pieces, learned_from = options.work / "pieces" / "model" / "tokenizer.json", folder / "learned-from.txt"
         if not pieces.exists() or not learned_from.exists() or learned_from.read_text() != digest(folder, languages):
             setting = self.setting("pieces", "default")
-            Regard("luong", 0).run_training(folder, languages, recipe("luong", BATCHES[0], 1), setting, None)
+            Regard("luong", 0).run_training(folder, languages, recipe("luong", BATCHES[0], updates=1), setting, None)
             learned_from.write_text(digest(folder, languages))
         tokenizer = Tokenizer.load(pieces)
         self.text = cut_into_pieces(folder, languages, tokenizer)

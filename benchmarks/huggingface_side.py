@@ -33,7 +33,10 @@ class HuggingFace:
     allocators: tuple[str, ...] = ("default", "tuned")
     translation_allocators: tuple[str, ...] = ("best",)
 
-    def __init__(self, folder: Path, vocabulary: int, torch_index: str | None) -> None:
+    def __init__(self, folder: Path, vocabulary: int, torch_index: str | None, precision: str = "float32") -> None:
+        if precision != "float32":
+            self.name, self.translation_allocators = f"{self.name}, {precision}", ()
+        self.precision = precision
         self.cost = transformer(vocabulary)
         self.environment = PeerEnvironment(folder, RECIPE, torch_index)
         self.driver = Driver(self.environment, "translate_with_huggingface.py")
@@ -45,7 +48,7 @@ class HuggingFace:
     def train(self, text: Text, batch: BatchSize, minutes: float, setting: Setting) -> tuple[list[float], Finished]:
         """Speeds as the loop prints them."""
         path = setting.folder / "config.json"
-        path.write_text(json.dumps(config(text, batch), indent=1), "utf-8")
+        path.write_text(json.dumps({**config(text, batch), "precision": self.precision}, indent=1), "utf-8")
         script = Path(__file__).with_name("train_with_huggingface.py")
         stop = AfterAWhile(minutes, lambda line: _PROGRESS.search(line) is not None)
         command: list[str | Path] = [self.environment.python, "-P", script, path]

@@ -86,7 +86,7 @@ def run(
     terminated = (-signal.SIGTERM, 128 + signal.SIGTERM)  # by the signal, or by a program that catches it and ends
     if process.returncode not in ((0, *terminated) if stopped else (0,)):
         last = lines[-1] if lines else "no output"
-        raise RunError(f"{words[0]} ended with {process.returncode}: {last}\n" + "\n".join(lines[-15:]))
+        raise RunError(f"{Path(words[0]).name} ended with {process.returncode}: {last}\n" + "\n".join(lines[-15:]))
     return Finished(lines, usage.ru_maxrss / 1024, seconds)
 
 

@@ -30,6 +30,8 @@ PLAN = Plan(
     makers={
         "luong": lambda options, size: Regard("luong", size, translates=False),
         "bahdanau": lambda options, size: Regard("bahdanau", size),
+        "luong-float32": lambda options, size: Regard("luong", size, translates=False, precision="float32"),
+        "bahdanau-float32": lambda options, size: Regard("bahdanau", size, translates=False, precision="float32"),
         "torch": lambda options, size: Regard("bahdanau", size, "engine=torch"),
         "float32": lambda options, size: Regard("bahdanau", size, "int8=false"),
         "int8": lambda options, size: Regard("bahdanau", size, "int8"),

@@ -78,12 +78,16 @@ class Regard:
 
     own_batches = True
 
-    def __init__(self, kind: str, vocabulary: int, *options: str, translates: bool = True) -> None:
+    def __init__(
+        self, kind: str, vocabulary: int, *options: str, translates: bool = True, precision: str = "auto"
+    ) -> None:
         self.kind = kind
+        self.precision = precision
         self.translation_allocators: tuple[str, ...] = ("default",) if translates else ()  # it tunes malloc itself
         self.shortlist = "shortlist" in options
         self.options = options
-        self.name = ", ".join([f"Regard {kind}", *(option.replace("=", " ") for option in options)])
+        named = [] if precision == "auto" else [precision]
+        self.name = ", ".join([f"Regard {kind}", *(option.replace("=", " ") for option in options), *named])
         self.borrows = f"Regard {kind}" if self.options else None
         self.allocators: tuple[str, ...] = () if self.options else ("default",)
         self.cost = MODELS[kind][1](vocabulary)
@@ -94,7 +98,9 @@ class Regard:
     def train(self, text: Text, batch: BatchSize, minutes: float, setting: Setting) -> tuple[list[float], Finished]:
         """Speeds from log.jsonl."""
         stop = AfterAWhile(minutes, lambda line: _PROGRESS.search(line) is not None)
-        finished = self.run_training(text.folder, (text.source, text.target), recipe(self.kind, batch), setting, stop)
+        finished = self.run_training(
+            text.folder, (text.source, text.target), recipe(self.kind, batch, precision=self.precision), setting, stop
+        )
         return speeds((setting.folder / "model" / "log.jsonl").read_text("utf-8"))[1:], finished
 
     def make_model(self, text: Text, epochs: float, lender: Path, setting: Setting) -> int:
@@ -171,7 +177,7 @@ class Regard:
         return run(command, setting.folder, variables, setting.folder / "log.txt", stop)
 
 
-def recipe(kind: str, batch: BatchSize, updates: int = 1_000_000) -> str:
+def recipe(kind: str, batch: BatchSize, updates: int = 1_000_000, precision: str = "auto") -> str:
     """Config A or B as a recipe, to measure its speed: no validation falls into the measured minutes."""
     if batch.sentences is not None:
         # the longest sentence has 128 tokens: sentences alone bound the batch
@@ -187,6 +193,7 @@ joint = true
 
 [training]
 updates = {updates}
+precision = "{precision}"
 {size}
 learning_rate = 1e-3
 {SCHEDULES.get(kind, CONSTANT)}

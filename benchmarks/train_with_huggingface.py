@@ -4,7 +4,8 @@ With `seconds` in CONFIG the learning rate falls to zero in that time, and the `
 
 python train_with_huggingface.py CONFIG
 
-Batches of similar length, fused Adam, label smoothing, clipping. Prints real target tokens per second.
+Batches of similar length, fused Adam, label smoothing, clipping; `precision` may be "bfloat16" (autocast).
+Prints real target tokens per second.
 """
 
 from __future__ import annotations
@@ -50,7 +51,8 @@ def main(path: str) -> None:
             break
         for group in optimizer.param_groups:
             group["lr"] = config["learning_rate"] * left * min(1.0, update / config.get("warmup", 1))
-        tokens += step(model, optimizer, batch, config["label_smoothing"])
+        with torch.autocast("cpu", torch.bfloat16, enabled=config.get("precision") == "bfloat16"):
+            tokens += step(model, optimizer, batch, config["label_smoothing"])
         if update % config["log_every"] == 0:
             print(f"update {update}: {tokens / (time.perf_counter() - started):.1f} tok/s", flush=True)
             tokens, started = 0, time.perf_counter()

@@ -32,12 +32,16 @@ PLAN = Plan(
     about=__doc__,
     makers={
         "regard": lambda options, size: Regard("transformer", size),
+        "train-float32": lambda options, size: Regard("transformer", size, translates=False, precision="float32"),
         "torch": lambda options, size: Regard("transformer", size, "engine=torch"),
         "float32": lambda options, size: Regard("transformer", size, "int8=false"),
         "int8": lambda options, size: Regard("transformer", size, "int8"),
         "shortlist-int8": lambda options, size: Regard("transformer", size, "shortlist", "int8"),
         "huggingface": lambda options, size: HuggingFace(
             options.work / "huggingface-environment", size, options.torch_index
+        ),
+        "huggingface-bfloat16": lambda options, size: HuggingFace(
+            options.work / "huggingface-environment", size, options.torch_index, precision="bfloat16"
         ),
         "opennmt": lambda options, size: OpenNmt(
             "transformer", options.work / "opennmt-environment", size, options.torch_index, ()
