@@ -96,7 +96,8 @@ def test_it_trains_with_the_shared_vocabulary_and_the_languages(
     maker.train(plan(maker, "de-en/gnmt"), places)
     (recipe,), named = calls[0]
     assert recipe == "box/gnmt"
-    assert named["overrides"] == ['text.languages=["de", "en"]', f'text.source_tokenizer="{shared}"']
+    precision = "training.precision=bfloat16"
+    assert named["overrides"] == [precision, 'text.languages=["de", "en"]', f'text.source_tokenizer="{shared}"']
     assert [Path(name).name for name in named["train"]] == ["train.de.gz", "train.en.gz"]
     maker.train(plan(maker, "scenes/captioner"), places)
     assert calls[1][1]["train"] == "toy:scenes"
