@@ -6,7 +6,7 @@ import random
 import shutil
 import threading
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -98,6 +98,28 @@ def share(page: Any, name: str) -> None:
     """Choose an item of the Share menu."""
     page.locator(".menu summary").click()
     page.get_by_role("button", name=name, exact=True).click()
+
+
+@contextlib.contextmanager
+def visiting(browser: Any, address: str, **defaults: Any) -> Iterator[Callable[..., Any]]:
+    """Opens the page; whatever the browser complains about fails the test."""
+    complaints: list[str] = []
+    contexts = []
+
+    def open_page(fragment: str = "", at: str = f"{address}/", query: str = "", **settings: Any) -> Any:
+        context = browser.new_context(**{"locale": "en-US", **defaults, **settings})
+        context.set_default_timeout(20_000)
+        contexts.append(context)
+        page = context.new_page()
+        page.on("console", lambda said: complaints.append(said.text) if said.type in ("error", "warning") else None)
+        page.on("pageerror", lambda error: complaints.append(str(error)))
+        page.goto(f"{at}{query}#{fragment}")
+        return page
+
+    yield open_page
+    for context in contexts:
+        context.close()
+    assert complaints == []
 
 
 @contextlib.contextmanager

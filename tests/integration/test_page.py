@@ -8,7 +8,7 @@ from urllib.parse import quote
 from xml.etree import ElementTree
 
 import pytest
-from page_help import MARKUP, SENTENCE, serving, share
+from page_help import MARKUP, SENTENCE, serving, share, visiting
 from playwright.sync_api import expect
 
 import regard
@@ -28,24 +28,8 @@ def address(browser: Any, translators: dict[str, regard.Translator]) -> Iterator
 @pytest.fixture
 def visit(browser: Any, address: str) -> Iterator[Open]:
     """Open the page with a fragment; whatever the browser complains about fails the test."""
-    complaints: list[str] = []
-    contexts = []
-
-    def open_page(fragment: str = "", query: str = "", **settings: Any) -> Any:
-        default = {"viewport": {"width": 1280, "height": 900}, "reduced_motion": "reduce", "locale": "en-US"}
-        context = browser.new_context(**{**default, **settings})
-        context.set_default_timeout(20_000)
-        contexts.append(context)
-        page = context.new_page()
-        page.on("console", lambda said: complaints.append(said.text) if said.type in ("error", "warning") else None)
-        page.on("pageerror", lambda error: complaints.append(str(error)))
-        page.goto(f"{address}/{query}#{fragment}")
-        return page
-
-    yield open_page
-    for context in contexts:
-        context.close()
-    assert complaints == []
+    with visiting(browser, address, viewport={"width": 1280, "height": 900}, reduced_motion="reduce") as opening:
+        yield opening
 
 
 def looking(model: str, text: str = SENTENCE, **more: Any) -> str:

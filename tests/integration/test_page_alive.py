@@ -6,7 +6,7 @@ from urllib.parse import quote
 
 import pytest
 from axe_playwright_python.sync_playwright import Axe
-from page_help import SENTENCE, serving
+from page_help import SENTENCE, serving, visiting
 from playwright.sync_api import expect
 
 import regard
@@ -28,23 +28,8 @@ def address(browser: Any, translators: dict[str, regard.Translator]) -> Iterator
 @pytest.fixture
 def visit(browser: Any, address: str) -> Iterator[Open]:
     """Open the page; whatever the browser complains about fails the test."""
-    complaints: list[str] = []
-    contexts = []
-
-    def open_page(fragment: str = "", **settings: Any) -> Any:
-        context = browser.new_context(**{**DESKTOP, "locale": "en-US", **settings})
-        context.set_default_timeout(20_000)
-        contexts.append(context)
-        page = context.new_page()
-        page.on("console", lambda said: complaints.append(said.text) if said.type in ("error", "warning") else None)
-        page.on("pageerror", lambda error: complaints.append(str(error)))
-        page.goto(f"{address}/#{fragment}")
-        return page
-
-    yield open_page
-    for context in contexts:
-        context.close()
-    assert complaints == []
+    with visiting(browser, address, **DESKTOP) as opening:
+        yield opening
 
 
 def middle(place: Any) -> tuple[float, float]:
@@ -224,8 +209,10 @@ def test_of_64_words_the_lit_one_and_its_partner_are_in_sight(visit: Open, scree
     page = visit(f"text={quote(' '.join(text))}&model=heads&look=heads", **screen, reduced_motion="reduce")
     stage, words = page.locator(".ribbons"), page.locator(".ribbons .word.target")
     expect(stage).to_have_attribute("data-layout", "columns")
+    expect(words.nth(60)).to_be_visible()
     for number in (2, 30, 60):
-        words.nth(number).evaluate("(word) => word.focus()")
+        # at once, since steps that arrive draw the words again; the focus stays
+        page.evaluate("(number) => document.querySelectorAll('.ribbons .word.target')[number].focus()", number)
         expect(words.nth(number)).to_have_attribute("aria-current", "true")
         page.wait_for_timeout(100)
         outside = page.evaluate(

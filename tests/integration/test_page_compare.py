@@ -9,7 +9,7 @@ from typing import Any
 from urllib.parse import quote
 
 import pytest
-from page_help import MARKUP, SENTENCE, serving
+from page_help import MARKUP, SENTENCE, serving, visiting
 from playwright.sync_api import expect
 from test_page_alive import DESKTOP, PHONE, serious
 
@@ -31,23 +31,8 @@ def address(browser: Any, translators: dict[str, regard.Translator]) -> Iterator
 @pytest.fixture
 def visit(browser: Any, address: str) -> Iterator[Open]:
     """Open the page without fading; whatever the browser complains about fails the test."""
-    complaints: list[str] = []
-    contexts = []
-
-    def open_page(fragment: str = "", at: str | None = None, **settings: Any) -> Any:
-        context = browser.new_context(**{**DESKTOP, "reduced_motion": "reduce", "locale": "en-US", **settings})
-        context.set_default_timeout(20_000)
-        contexts.append(context)
-        page = context.new_page()
-        page.on("console", lambda said: complaints.append(said.text) if said.type in ("error", "warning") else None)
-        page.on("pageerror", lambda error: complaints.append(str(error)))
-        page.goto(f"{at or address + '/'}#{fragment}")
-        return page
-
-    yield open_page
-    for context in contexts:
-        context.close()
-    assert complaints == []
+    with visiting(browser, address, **DESKTOP, reduced_motion="reduce") as opening:
+        yield opening
 
 
 def strongest(look: Any) -> list[int]:

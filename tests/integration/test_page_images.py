@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 from image_help import image_models, picture
-from page_help import SENTENCE, serving, share
+from page_help import SENTENCE, serving, share, visiting
 from PIL import Image
 from playwright.sync_api import expect
 from serve_help import tiny
@@ -41,23 +41,8 @@ def address(browser: Any, models: dict[str, Any]) -> Iterator[str]:
 @pytest.fixture
 def visit(browser: Any, address: str) -> Iterator[Open]:
     """Open the page with a fragment, without fading; whatever the browser complains about fails the test."""
-    complaints: list[str] = []
-    contexts = []
-
-    def open_page(fragment: str = "", at: str = address, **settings: Any) -> Any:
-        context = browser.new_context(**{"reduced_motion": "reduce", "locale": "en-US", **settings})
-        context.set_default_timeout(20_000)
-        contexts.append(context)
-        page = context.new_page()
-        page.on("console", lambda said: complaints.append(said.text) if said.type in ("error", "warning") else None)
-        page.on("pageerror", lambda error: complaints.append(str(error)))
-        page.goto(f"{at}/#{fragment}")
-        return page
-
-    yield open_page
-    for context in contexts:
-        context.close()
-    assert complaints == []
+    with visiting(browser, address, reduced_motion="reduce") as opening:
+        yield opening
 
 
 def choose(page: Any, content: bytes, name: str = "mine.png", kind: str = "image/png") -> None:
@@ -332,7 +317,7 @@ def test_it_fits_a_phone_and_speaks_korean(visit: Open, fragment: str) -> None:
 
 def test_a_server_of_images_alone_begins_with_them(browser: Any, visit: Open, models: dict[str, Any]) -> None:
     with serving({}, [models["bam"]]) as alone:
-        page = visit("", at=alone)
+        page = visit("", at=f"{alone}/")
         page.get_by_text("Choose an image").wait_for()
         assert page.locator(".modes, textarea").locator("visible=true").count() == 0
         assert page.get_by_role("button", name="Draw me").count() == 0  # none that this model could know
@@ -342,7 +327,7 @@ def test_a_server_of_images_alone_begins_with_them(browser: Any, visit: Open, mo
 
 def test_a_server_of_translators_shows_nothing_of_images(browser: Any, visit: Open) -> None:
     with serving({"words": tiny(shouting=False)}) as alone:
-        page = visit("image=scenes.3", at=alone)
+        page = visit("image=scenes.3", at=f"{alone}/")
         page.locator(".card .translation").wait_for()
         assert page.locator(".modes, .drop, .picture").locator("visible=true").count() == 0
         assert page.get_by_label("Sentence").is_visible()

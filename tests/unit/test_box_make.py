@@ -101,7 +101,7 @@ def test_it_trains_with_the_shared_vocabulary_and_the_languages(
     assert [Path(name).name for name in named["train"]] == ["train.de.gz", "train.en.gz"]
     maker.train(plan(maker, "scenes/captioner"), places)
     assert calls[1][1]["train"] == "toy:scenes"
-    assert calls[1][1]["overrides"] == []
+    assert calls[1][1]["overrides"] == ["training.precision=float32"]
 
 
 def test_every_plan_has_its_recipe_and_ends_without_a_clock(maker: ModuleType) -> None:
