@@ -17,13 +17,11 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
 
-from pictures import BOUGHT, IMAGES, KNOW, KOREAN, SYLLABLES, TRAINED, train
+from pictures import BOUGHT, IMAGES, KNOW, KOREAN, TRAINED, train
 from playwright.sync_api import sync_playwright
 
-from regard.storage.folder import holds_model
-
 BAHDANAU, TRANSFORMER, SEQ2SEQ = "de-en/bahdanau", "de-en/transformer", "de-en/seq2seq"
-LOCAL, CAPTIONER = "local-p", "scenes"
+LOCAL, CAPTIONER = "de-en/luong-local-p", "scenes/captioner"
 SCENE = "scenes.108"
 ALIGNED = "There is a cat on the small island."  # a test sentence of the embedded phrases
 
@@ -32,9 +30,6 @@ def main(folder: Path) -> None:
     """Train what is missing, serve it, and look at the page."""
     for name in TRAINED:
         train(folder, name)
-    if not holds_model(folder / CAPTIONER):
-        command = ["regard", "train", "captioner", "--train", "toy:scenes", "--out", str(folder / CAPTIONER)]
-        subprocess.run([sys.executable, "-m", *command], check=True)
     with serving(folder) as address, sync_playwright() as engine:
         browser = engine.chromium.launch(executable_path=shutil.which("chromium"), chromium_sandbox=os.geteuid() != 0)
         open_page(browser, address)
@@ -42,7 +37,7 @@ def main(folder: Path) -> None:
         take(browser, address + side_by_side, "page-side-by-side.png")
         heads = link(BOUGHT, TRANSFORMER, heads="0.0,0.2,1.1")
         take(browser, address + heads, "page-heads.png", part=".inside")
-        window = link(SYLLABLES, LOCAL, step=1)
+        window = link(BOUGHT, LOCAL, step=3)
         take(browser, address + window, "page-local.png", part=".columns")
         compare = link(ALIGNED, "en-fr", "en-ko", beside="en-ko")
         take(browser, address + compare, "page-compare.png", part=".compare-part")
@@ -134,8 +129,8 @@ def take(
 @contextlib.contextmanager
 def serving(folder: Path) -> Iterator[str]:
     """The address of `regard serve` with all models."""
-    command = [sys.executable, "-m", "regard", "serve", BAHDANAU, TRANSFORMER, SEQ2SEQ]
-    command += [str(folder / name) for name in (*TRAINED, CAPTIONER)]
+    command = [sys.executable, "-m", "regard", "serve", BAHDANAU, TRANSFORMER, SEQ2SEQ, LOCAL, CAPTIONER]
+    command += [str(folder / name) for name in TRAINED]
     command += ["--port", "0"]
     server = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
     try:

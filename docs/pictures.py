@@ -1,8 +1,7 @@
 """Draw the pictures of docs/look.md: python docs/pictures.py [FOLDER].
 
-Most of them show the installed models. Three small models are trained first, each for about a minute on one core, into
-FOLDER (default: a temporary one), unless they are there: one whose training is watched, one into Korean, and one with
-local attention that reverses syllables.
+Most of them show the installed models. Two small models are trained first, each for about a minute on one core, into
+FOLDER (default: a temporary one), unless they are there: one whose training is watched, and one into Korean.
 """
 
 from __future__ import annotations
@@ -13,7 +12,7 @@ import tempfile
 from pathlib import Path
 
 import regard
-from regard.config.recipes import check_recipe, load_recipe
+from regard.config.recipes import load_recipe
 from regard.config.settings import Recipe
 from regard.data.toy import toy_corpus
 from regard.storage.folder import holds_model
@@ -24,8 +23,7 @@ BOUGHT = "Der alte Mann hat gestern ein rotes Auto gekauft."
 KNOW = "Ich weiß nicht, ob sie heute kommt."
 WATCHED = "The happy child sees the small black cat.", "L'enfant heureux voit le petit chat noir."
 KOREAN = "The student reads an old book."
-SYLLABLES = "ba go da du ki"
-TRAINED = ("en-fr", "en-ko", "local-p")
+TRAINED = ("en-fr", "en-ko")
 
 
 def main(folder: Path) -> None:
@@ -40,16 +38,13 @@ def train(folder: Path, name: str) -> None:
     if holds_model(folder / name):
         return
     print(f"{name}:")
-    if name == "local-p":
-        recipe, words, corpus = local(), 7, toy_corpus("reverse")
-    else:
-        recipe, words, corpus = phrases(), 9, toy_corpus("phrases", name)
+    corpus = toy_corpus("phrases", name)
     pairs = {
-        split: [(each.source, each.target) for each in corpus.generate(split, count, max_words=words)]
+        split: [(each.source, each.target) for each in corpus.generate(split, count, max_words=9)]
         for split, count in (("train", 20_000), ("valid", 100))
     }
     watch = [WATCHED] if name == "en-fr" else []
-    regard.train(recipe, train=pairs["train"], valid=pairs["valid"], out=folder / name, threads=1, watch=watch)
+    regard.train(phrases(), train=pairs["train"], valid=pairs["valid"], out=folder / name, threads=1, watch=watch)
 
 
 def phrases() -> Recipe:
@@ -59,24 +54,12 @@ def phrases() -> Recipe:
     return load_recipe(Path("quickstart"), [f"training.{change}" for change in changes])
 
 
-def local() -> Recipe:
-    """A small model with local attention."""
-    training = {"updates": 600, "batch_tokens": 400, "learning_rate": 6e-3, "schedule": "linear", "warmup": 100}
-    table = {
-        "model": {"kind": "luong", "layers": 1, "window": "local-p", "window_size": 2, "dropout": 0.0}
-        | {"embedding_size": 64, "hidden_size": 96},
-        "text": {"tokenizer": "word", "vocabulary_size": 200, "min_frequency": 1},
-        "training": training | {"label_smoothing": 0.0, "validation_bleu": False, "select_by": "loss"},
-    }
-    return check_recipe(table, "docs/pictures.py")
-
-
 def draw(folder: Path) -> None:
     """Every picture, with the command that stands beside it in the page."""
     look("de-en/bahdanau", BOUGHT, KNOW, "--entropy", "--output", "look-sheet.png")
     look("de-en/bahdanau", KNOW, "--steps", "3", "--output", "look-steps.gif")
     look("de-en/transformer", KNOW, "--kind", "cross", "--specials", "--output", "look-heads.png")
-    look(folder / "local-p", SYLLABLES, "--steps", "2", "--output", "look-local.gif")
+    look("de-en/luong-local-p", BOUGHT, "--steps", "2", "--output", "look-local.gif")
     look("de-en/seq2seq", KNOW, "--output", "look-vector.png")
     look(folder / "en-fr", "--over-time", "--output", "look-over-time.png")
     look(folder / "en-fr", "--over-time", "--size", "600", "--output", "look-over-time.gif")
