@@ -40,13 +40,13 @@ function choice(store, model) {
 }
 
 /**
- * Its languages, if known; for an image model, its task.
+ * Its languages, if known and not in its name; for an image model, its task.
  * @param {import("./store.js").Served} model
  */
-function about({ source, task, source_language, target_language }) {
+function about({ name, source, task, source_language, target_language }) {
   if (source === "image") return say(task === "caption" ? "captions" : "classifies");
   const known = [source_language, target_language].every((code) => code && code !== "und");
-  return known ? `${source_language} → ${target_language}` : "";
+  return known && !name.startsWith(`${source_language}-${target_language}/`) ? `${source_language} → ${target_language}` : "";
 }
 
 /**
