@@ -156,7 +156,13 @@ def test_a_killed_command_leaves_no_process(folder: Path, tmp_path: Path, number
     (tmp_path / "in.txt").write_text("\n".join(MANY * 200), "utf-8")
     command = [sys.executable, "-m", "regard", "translate", str(folder), "-i", str(tmp_path / "in.txt")]
     command += ["--workers", "2", "--set", "search.batch_tokens=200", "--engine", "torch"]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True) as process:
+    with subprocess.Popen(
+        command,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        start_new_session=True,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # a background job may have it ignored
+    ) as process:
         assert process.stdout is not None
         process.stdout.readline()
         task = Path(f"/proc/{process.pid}/task/{process.pid}/children")
