@@ -246,7 +246,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         growth.measure()
     figures = options.report.with_name(f"{options.report.stem}-growth.json")
     figures.write_text(json.dumps([asdict(point) for point in growth.points], indent=1) + "\n", "utf-8")
-    about = f"{cpu_name()}, {options.threads} threads. One process per point."
+    about = f"{cpu_name()}, CPU threads: {options.threads}. One process per point."
     command = f"python benchmarks/growth.py --threads {options.threads} --largest {options.largest}"
     begin, end = "<!-- benchmark: growth -->", "<!-- end of benchmark: growth -->"
     write_between(options.report, begin, end, table(growth.points, about, command))
