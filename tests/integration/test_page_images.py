@@ -69,6 +69,7 @@ def test_an_image_is_chosen_and_each_word_shows_where_it_looked(visit: Open, mod
     expect(page.locator('.card[data-model="scenes"] .translation')).to_have_text(look.target.text)
     words = page.locator(".picture .word")
     assert words.all_inner_texts() == look.target.words
+    expect(page.locator(".veil").first).to_be_visible()
     assert max(veils(page)) == 0  # nothing is veiled before a word is pointed at
     for number in (1, 0):
         words.nth(number).hover()
