@@ -29,6 +29,7 @@ from regard.decoding.forced import force
 from regard.decoding.hypothesis import Hypothesis
 from regard.decoding.search import search as run_search
 from regard.decoding.search_settings import SearchChanges, chosen_settings
+from regard.inference.box import model_folder
 from regard.inference.caption import Caption
 from regard.inference.folder import read_tokenizer
 from regard.inference.representation import model_line
@@ -74,8 +75,8 @@ class Captioner:
 
     @classmethod
     def load(cls, folder: str | Path, device: str | torch.device = "cpu") -> Captioner:
-        """The captioner of a folder that `regard train` wrote."""
-        device, folder = usable_device(device), Path(folder)
+        """The captioner of a folder that `regard train` wrote, or an installed one."""
+        device, folder = usable_device(device), model_folder(folder)
         recipe, _ = read_config(folder, CaptionRecipe)
         tokenizer = read_tokenizer(folder / JOINT)
         model = build_checked(lambda: ShowAttendTell(recipe.model, tokenizer.size), folder / WEIGHTS)

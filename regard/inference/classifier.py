@@ -24,6 +24,7 @@ from regard.data.images.pixels import Picture, Pixels, as_tensor, check_pixels
 from regard.errors import DataError, ModelFolderError, NoAttention, did_you_mean
 from regard.evaluation.accuracy import Accuracy, accuracy
 from regard.evaluation.object_mass import object_mass
+from regard.inference.box import model_folder
 from regard.inference.representation import model_line
 from regard.look.classification import Classification
 from regard.models.image_classifier import Network, channels_last, joined_attention
@@ -68,8 +69,8 @@ class Classifier:
 
     @classmethod
     def load(cls, folder: str | Path, device: str | torch.device = "cpu") -> Classifier:
-        """The classifier of a folder that `regard train` wrote."""
-        device, folder = usable_device(device), Path(folder)
+        """The classifier of a folder that `regard train` wrote, or an installed one."""
+        device, folder = usable_device(device), model_folder(folder)
         recipe, about = read_config(folder, ClassifierRecipe)
         shape, classes = _shape(folder, about.get("input")), _classes(folder, about.get("classes"))
         network = channels_last(build_checked(lambda: Network(recipe.model, shape, len(classes)), folder / WEIGHTS))

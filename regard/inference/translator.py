@@ -18,6 +18,7 @@ from regard.decoding.search_settings import SearchChanges, chosen_settings, over
 from regard.decoding.shortlist import Shortlist
 from regard.decoding.text_model import LazyModel, TextModel, join_models
 from regard.errors import ConfigError
+from regard.inference.box import model_folder
 from regard.inference.folder import read_folder
 from regard.inference.lines import WINDOW, Lines, numbered_lines
 from regard.inference.long_lines import refuse_line
@@ -93,12 +94,12 @@ class Translator:
     def load(
         cls, folder: str | Path, device: str | torch.device = "cpu", *, model: MakeModel | None = None
     ) -> Translator:
-        """The model of a folder.
+        """The model of a folder, or an installed one such as "de-en".
 
         `model` is needed if the folder holds the weights of a class of your own: the model, or a function that
         builds it for the sizes of the source and target vocabularies.
         """
-        read = read_folder(folder)
+        read = read_folder(model_folder(folder))
         loaded = cls.__new__(cls)
         loaded._begin(read.text_model(device, model), read.recipe, read.metrics, read.path if model is None else None)
         return loaded

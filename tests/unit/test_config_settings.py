@@ -33,6 +33,7 @@ SHIPPED = (
     "seq2seq-cho",
     "transformer",
     "transformer-small",
+    "transformer-fast",
     "transformer-tiny",
 )
 KINDS = "bahdanau, captioner, gnmt, luong, resnet, seq2seq, transformer, vit"

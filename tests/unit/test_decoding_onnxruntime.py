@@ -274,3 +274,16 @@ def test_training_measures_the_loss_of_int8(tmp_path: Path, capsys: pytest.Captu
     capsys.readouterr()
     assert main(["info", str(tmp_path / "model")]) == 0
     assert "decoding backend   onnxruntime" in capsys.readouterr().out
+
+
+def test_two_threads_share_a_short_request_and_translate_alike(tmp_path: Path) -> None:
+    folder = write(make(CASES["bahdanau"]), tmp_path, int8=True)
+    sentences = SENTENCES * 5
+    for beam, sizes in ((1, [18, 17]), (5, [18, 17]), (40, [3] * 11 + [2])):
+        settings = SearchSettings(beam=beam)
+        one, two = (OnnxRuntimeModel(folder, threads=threads) for threads in (1, 2))
+        batches = list(two._batches(sentences, settings))
+        assert [len(batch) for batch in batches] == sizes
+        assert batches == list(one._batches(sentences, settings))
+        assert dict(one.search(sentences, settings)) == dict(two.search(sentences, settings))
+    assert len(list(one._batches(SENTENCES, SearchSettings(beam=1)))) == 1  # too little to share

@@ -17,6 +17,7 @@ from regard.comparison.entrants import parse_entrants
 from regard.errors import ModelFolderError
 from regard.inference import box
 from regard.inference.box import BoxWarning, boxed_models, boxed_names, model_folder
+from regard.inference.translator import Translator
 from regard.serve.models import load_models
 
 MODELS = {"de-en/bahdanau": 45.0, "de-en/luong": 47.5, "en-de/bahdanau": 40.0}
@@ -52,6 +53,7 @@ def test_every_door_takes_a_name(
     source = here / "in.txt"
     source.write_text("a dog\n", "utf-8")
     assert regard.load("de-en").recipe.model.kind == "luong"
+    assert Translator.load("de-en").recipe.model.kind == "luong"
     for command in (
         ["translate", "de-en", "--input", str(source)],
         ["look", "de-en/bahdanau", "a dog"],

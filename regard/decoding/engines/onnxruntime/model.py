@@ -24,7 +24,10 @@ from regard.decoding.hypothesis import Hypothesis, StreamedToken
 from regard.errors import ConfigError
 
 ROWS = 128
-"""Hypotheses in a batch."""
+"""Maximum hypotheses in a batch."""
+
+SPLIT_ROWS = 32
+"""From this many hypotheses on there are at least two batches, so that two threads share even one short request."""
 
 QUIET = 3  # log errors only
 
@@ -132,10 +135,16 @@ class OnnxRuntimeModel:
                 yield from zip(places, found, strict=True)
 
     def _batches(self, sentences: Sequence[Sequence[int]], settings: SearchSettings) -> Iterator[list[int]]:
-        """Sentences of similar length, longest first."""
+        """Sentences of similar length, longest first, in batches of about equal size.
+
+        Batches depend on the sentences alone, not on the number of threads: neither do translations in int8, whose
+        activations have one scale per batch.
+        """
         order = sorted(range(len(sentences)), key=lambda place: len(sentences[place]), reverse=True)
+        rows = len(sentences) * settings.beam
+        fewest = max(math.ceil(rows / ROWS), 2 if rows >= SPLIT_ROWS else 1)
+        most = min(max(1, ROWS // settings.beam), math.ceil(len(sentences) / fewest))
         while order:
-            most = max(1, ROWS // settings.beam)
             count = min(most, max(1, settings.batch_tokens // len(sentences[order[0]])))
             places, order = order[:count], order[count:]
             yield places
