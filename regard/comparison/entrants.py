@@ -6,6 +6,8 @@ models/de-en, de-en/luong, de-en/*           a model folder or installed models,
 de-en/luong:search.beam=1                    the same with changed search settings
 luong:model.score={dot,general}              a grid: one entrant for each value
 
+A name of both a recipe and a group of installed models, as two-ears, is the recipe; two-ears/bam is the model.
+
 Search settings do not change a training: variants that differ in nothing else are trained once.
 """
 
@@ -96,7 +98,8 @@ def _parse(word: str, overrides: Sequence[str]) -> Entrant:
             raise ConfigError(f"{word}: {change!r} is no setting: write RECIPE:KEY=VALUE,KEY=VALUE.")
     search = tuple(change for change in changes if change.startswith(SEARCH))
     others = [change for change in changes if change not in search]
-    if holds_finished_model(Path(name)) or name in boxed_names():
+    installed = name in boxed_names() and name not in recipe_names()  # a group may have the name of a recipe
+    if installed or holds_finished_model(Path(name)):
         return _trained(word, name, search, others)
     if not changes and Path(name).is_dir() and name not in recipe_names():
         raise ConfigError(f"{name}: is a folder, but not of a finished model: name a recipe or a model folder.")

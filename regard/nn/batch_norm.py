@@ -45,6 +45,7 @@ class BatchNorm(nn.Module):
 
     def forward(self, x: Tensor, first: int, real: Tensor | None) -> Tensor:
         """Normalise x (S, B, size), whose positions begin with `first`; `real` (S, B, 1) is False at padding."""
+        x = x.to(torch.promote_types(x.dtype, self.mean.dtype))  # statistics of bfloat16 products in float32
         positions = torch.arange(first, first + x.size(0), device=x.device)
         if self.training:
             mean, variance = self._statistics(x, positions, real)

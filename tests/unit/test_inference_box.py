@@ -14,6 +14,7 @@ import regard
 from regard.cli import main
 from regard.cli.quickstart import _show_installed
 from regard.comparison.entrants import parse_entrants
+from regard.config.classification import ClassifierRecipe
 from regard.errors import ModelFolderError
 from regard.inference import box
 from regard.inference.box import BoxWarning, boxed_models, boxed_names, model_folder
@@ -169,6 +170,15 @@ def test_a_comparison_takes_names_and_patterns(package: Path) -> None:
     assert entrants[2].folder == package / "en-de/bahdanau"
     with pytest.raises(ModelFolderError, match=r"xx/\*: no installed model has such a name: installed are de-en, "):
         parse_entrants(["xx/*"], [])
+
+
+def test_a_recipe_with_the_name_of_a_group_stays_a_recipe(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("regard.comparison.entrants.boxed_names", lambda: ["two-ears", "two-ears/bam"])
+    plain, without = parse_entrants(["two-ears", "two-ears:model.attention=none"], [])
+    assert plain.folder is None
+    assert plain.recipe is not None
+    assert isinstance(without.recipe, ClassifierRecipe)
+    assert without.recipe.model.attention == "none"
 
 
 def test_installed_models_of_one_direction_bring_their_test(here: Path, capsys: pytest.CaptureFixture[str]) -> None:

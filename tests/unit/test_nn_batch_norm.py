@@ -116,3 +116,14 @@ def test_averages_are_by_position_and_later_positions_have_the_last(monkeypatch:
 def test_what_batch_normalisation_needs(settings: type, change: dict[str, object], line: str) -> None:
     with pytest.raises(ValueError, match=line):
         settings(batch_norm=True, **change)
+
+
+def test_mixed_precision_keeps_statistics_in_float32() -> None:
+    cell, inputs, lengths = build().float(), random(B, S, X).float(), torch.tensor(LENGTHS)
+    expected, _ = build().float().run(inputs, None, lengths)
+    with torch.autocast("cpu", torch.bfloat16):
+        outputs, _ = cell.run(inputs, None, lengths)
+    outputs.sum().backward()
+    torch.testing.assert_close(outputs.float(), expected, rtol=0, atol=0.05)
+    assert all(value.dtype == torch.float32 for name, value in cell.named_buffers() if "batches" not in name)
+    assert all(parameter.grad is not None for parameter in cell.parameters())
