@@ -22,6 +22,7 @@ import sys
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -44,6 +45,9 @@ LIMITS: dict[str, tuple[dict[str, str], ...]] = {
     "onnxruntime": (),  # it reads no such variable
 }
 """The instruction set limits to try after a trial died, mildest first, by path."""
+
+VARIABLES = sorted({name for limits in LIMITS.values() for limit in limits for name in limit})
+"""The environment variables that limit the instruction set."""
 
 OWN_TRIALS = {"onnxruntime": ["regard.decoding.engines.onnxruntime.trial"]}
 """Programs that try a path with code of the engine's own; `trials.py` tries the others."""
@@ -128,11 +132,6 @@ def version(package: str) -> str | None:
         return metadata.version(package)
     except metadata.PackageNotFoundError:
         return None
-
-
-def variables() -> list[str]:
-    """The environment variables that limit the instruction set."""
-    return sorted({name for limits in LIMITS.values() for limit in limits for name in limit})
 
 
 # --- trials -------------------------------------------------------------------------------------------------------
@@ -223,10 +222,15 @@ def _in_fork(work: Callable[[], None]) -> int:
 
 def machine_key() -> str:
     """The scope of a verdict: machine, boot, library versions and limits in the environment."""
+    limits = [os.environ.get(name) for name in VARIABLES]
+    return hashlib.sha256(json.dumps([_machine(), limits]).encode()).hexdigest()[:32]
+
+
+@cache
+def _machine() -> tuple[object, ...]:
+    """The part of the key that is constant in a process: reading it takes milliseconds, and each request asks."""
     versions = [version(package) for package in _PACKAGES]
-    limits = [os.environ.get(name) for name in variables()]
-    told = json.dumps([_boot(), platform.node(), cpu_name(), cpu_flags(), sys.version, versions, limits])
-    return hashlib.sha256(told.encode()).hexdigest()[:32]
+    return _boot(), platform.node(), cpu_name(), cpu_flags(), sys.version, versions
 
 
 def cpu_name() -> str:

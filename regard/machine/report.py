@@ -13,7 +13,7 @@ from regard.machine import processor
 
 # flags that determine the kernel selection of the libraries
 _TELLING = ("sse4", "avx", "fma", "f16c", "amx", "asimd", "sve", "sme", "bf16", "i8mm")
-_VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "ATEN_CPU_CAPABILITY", *processor.variables())
+_VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "ATEN_CPU_CAPABILITY", *processor.VARIABLES)
 _PACKAGES = ("torch", "ctranslate2", "onnxruntime", "tokenizers", "safetensors", "numpy")
 _SIZE = 1024
 

@@ -168,7 +168,7 @@ def _stamps(folder: Path) -> dict[str, Stamp]:
     stamps = {}
     for name in (CONFIG, WEIGHTS, JOINT, SOURCE, TARGET, SHORTLIST):
         with suppress(OSError):
-            about = os.stat(folder / name)
+            about = os.stat(f"{folder}/{name}")  # asked by each request: several times as fast as `folder / name`
             stamps[name] = (about.st_size, about.st_mtime_ns, about.st_ctime_ns, about.st_ino)
     return stamps
 

@@ -14,6 +14,7 @@ from regard.config.recipes import check_recipe
 from regard.config.settings import SearchSettings
 from regard.data.text.tokenizer import Tokenizer
 from regard.decoding.engines import choice
+from regard.decoding.engines.batches import even_batches
 from regard.decoding.engines.engine import Engine, Extras, OnceMade, Sentence
 from regard.decoding.hypothesis import Hypothesis, StreamedToken
 from regard.decoding.text_model import TextModel
@@ -116,3 +117,13 @@ def test_every_engine_keeps_the_protocol(translator: Translator) -> None:
     model = translator._model
     engines: list[Engine] = [make(model, OnceMade()) for make in choice.ENGINES.values()]
     assert all(engine.why_not(translator.recipe.search) is None for engine in engines)
+
+
+@pytest.mark.parametrize(("count", "beam", "sizes"), [(20, 1, [20]), (40, 1, [20, 20]), (500, 1, [63] * 7 + [59])])
+def test_batches_are_even_for_two_and_four_threads(count: int, beam: int, sizes: list[int]):
+    sentences = [[5] * (1 + place % 9) for place in range(count)]
+    batches = list(even_batches(sentences, SearchSettings(beam=beam), rows=96))
+    assert [len(batch) for batch in batches] == sizes
+    lengths = [len(sentences[place]) for batch in batches for place in batch]
+    assert lengths == sorted(lengths, reverse=True)
+    assert sorted(place for batch in batches for place in batch) == list(range(count))

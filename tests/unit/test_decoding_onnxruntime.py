@@ -26,7 +26,8 @@ from regard.machine import processor
 from regard.models import build_model
 
 pytest.importorskip("onnxruntime")
-from regard.decoding.engines.onnxruntime.model import OnnxRuntimeModel
+from regard.decoding.engines.batches import even_batches
+from regard.decoding.engines.onnxruntime.model import ROWS, OnnxRuntimeModel
 
 RANDOM = np.random.default_rng(1)
 SENTENCES = [[*RANDOM.integers(4, WORDS, size=size).tolist(), 3] for size in (8, 1, 4, 6, 3, 7, 2)]
@@ -282,8 +283,7 @@ def test_two_threads_share_a_short_request_and_translate_alike(tmp_path: Path) -
     for beam, sizes in ((1, [18, 17]), (5, [18, 17]), (40, [3] * 11 + [2])):
         settings = SearchSettings(beam=beam)
         one, two = (OnnxRuntimeModel(folder, threads=threads) for threads in (1, 2))
-        batches = list(two._batches(sentences, settings))
+        batches = list(even_batches(sentences, settings, ROWS))
         assert [len(batch) for batch in batches] == sizes
-        assert batches == list(one._batches(sentences, settings))
         assert dict(one.search(sentences, settings)) == dict(two.search(sentences, settings))
-    assert len(list(one._batches(SENTENCES, SearchSettings(beam=1)))) == 1  # too little to share
+    assert len(list(even_batches(SENTENCES, SearchSettings(beam=1), ROWS))) == 1  # too little to share

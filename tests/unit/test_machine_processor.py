@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Mapping
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -25,12 +26,13 @@ HELPS = {"ONEDNN_MAX_CPU_ISA": "AVX512_CORE"}
 def fresh(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> pytest.MonkeyPatch:
     """Nothing is known of the processor, and nothing stays."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    for name in [RECORD, *processor.variables()]:
+    for name in [RECORD, *processor.VARIABLES]:
         monkeypatch.setenv(name, "")  # so that it is put back in the end
         monkeypatch.delenv(name)
     monkeypatch.setattr(processor, "_known", {})
     monkeypatch.setattr(processor, "_in_use", {})
     monkeypatch.setattr(processor, "_works_here", lambda path: True)
+    monkeypatch.setattr(processor, "_machine", processor._machine.__wrapped__)  # not what this process remembers
     return monkeypatch
 
 
@@ -102,6 +104,15 @@ def test_children_and_later_processes_know(fresh: pytest.MonkeyPatch):
     fresh.setattr(processor, "_boot", lambda: "another")
     with pytest.raises(pytest.fail.Exception, match="tried again"):
         processor.verdict("bfloat16")
+
+
+def test_a_known_verdict_reads_no_file(fresh: pytest.MonkeyPatch):
+    dying_unless(fresh, {})
+    fresh.setattr(processor, "_machine", cache(processor._machine))
+    processor.verdict("ctranslate2")
+    fresh.setattr(processor, "version", lambda package: pytest.fail("searched the installed packages again"))
+    fresh.setattr(processor, "_cpuinfo", lambda name: pytest.fail("read /proc/cpuinfo again"))
+    assert processor.verdict("ctranslate2") == Verdict(True)  # each request asks
 
 
 @pytest.mark.parametrize("limits", [{"LD_PRELOAD": "evil.so"}, {"ONEDNN_MAX_CPU_ISA": "x"}, [], None])

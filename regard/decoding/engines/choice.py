@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from functools import cache
 from importlib.util import find_spec
 
 from regard.config.settings import SearchSettings
@@ -27,6 +28,12 @@ def torch_engine(model: TextModel, made: OnceMade) -> Engine:
     from regard.decoding.engines.torch import TorchEngine
 
     return TorchEngine(model, made)
+
+
+@cache
+def is_installed(package: str) -> bool:
+    """Whether a package is installed; searched once, since each request asks."""
+    return find_spec(package) is not None
 
 
 ENGINES: dict[str, Callable[[TextModel, OnceMade], Engine]] = {
@@ -132,7 +139,7 @@ class Engines:
             return None
         if not self.model.compiled.kept:
             return "the model was not loaded from a folder, or may have changed since"
-        if find_spec(name) is None:
+        if not is_installed(name):
             return f"{name} is not installed"
         why = self._engine(name).why_not(settings)
         if why is None and not processor.verdict(name).works:

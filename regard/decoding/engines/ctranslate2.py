@@ -4,7 +4,9 @@ Its beam search matches `beam.py` except for the length penalty log P / |Y|^expo
 closest to GNMT's penalty and returns its whole beam, which is re-sorted here by GNMT's score. It returns no attention,
 no candidates and no token probabilities. Its softmax excludes <pad> and <s>.
 
-Threads work on different batches, never on one sentence: fastest in every measured case.
+Threads work on different batches, never on one sentence. That is the fastest in int8. Two threads on a single
+sentence in float32 would be faster, but `intra_threads` changes the threads of torch in the same process, and with them
+its results.
 
 The converted model is kept beside the model (`storage/compiled.py`); with it, nothing here imports torch.
 """
@@ -20,6 +22,7 @@ from regard.config.models import TransformerSettings
 from regard.config.settings import SearchSettings
 from regard.config.vocabulary import EOS
 from regard.data.text.tokenizer import Tokenizer
+from regard.decoding.engines.batches import even_batches
 from regard.decoding.engines.ctranslate2_file import MAX_POSITIONS, all_pieces, import_ctranslate2, is_transformer
 from regard.decoding.engines.engine import Extras, OnceMade, Sentence
 from regard.decoding.hypothesis import Hypothesis, StreamedToken
@@ -31,7 +34,7 @@ from regard.storage.reading import TOKENIZER_BYTES, check_regular
 
 MAP = "vmap.txt"  # the shortlist in CTranslate2's format
 ROWS = 96
-"""Hypotheses in a batch: among the fastest sizes, greedy or beam, with or without a shortlist."""
+"""Maximum hypotheses in a batch: among the fastest sizes, greedy or beam, with or without a shortlist."""
 
 CANNOT = {
     "sample": "sample",
@@ -139,13 +142,10 @@ class CTranslate2Model:
         self, sentences: Sequence[Sequence[int]], settings: SearchSettings
     ) -> Iterator[tuple[int, list[Hypothesis]]]:
         """Yield index and n-best list of each sentence of source ids, as sentences finish."""
-        order = sorted(range(len(sentences)), key=lambda place: len(sentences[place]), reverse=True)
-        started = []
-        while order:
-            most = max(1, ROWS // settings.beam)
-            count = min(most, max(1, settings.batch_tokens // len(sentences[order[0]])))
-            places, order = order[:count], order[count:]
-            started.append((places, self._start([sentences[place] for place in places], settings)))
+        started = [
+            (places, self._start([sentences[place] for place in places], settings))
+            for places in even_batches(sentences, settings, ROWS)
+        ]
         again = []
         for places, results in started:
             longest = sentences[places[0]]

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from regard.config.settings import SearchSettings
+from regard.decoding.engines.batches import even_batches
 from regard.decoding.engines.graphs.builder import WEIGHTS_FILE
 from regard.decoding.engines.graphs.compile import GRAPHS, MANIFEST
 from regard.decoding.engines.graphs.shortlist import project_columns
@@ -25,9 +26,6 @@ from regard.errors import ConfigError
 
 ROWS = 128
 """Maximum hypotheses in a batch."""
-
-SPLIT_ROWS = 32
-"""From this many hypotheses on there are at least two batches, so that two threads share even one short request."""
 
 QUIET = 3  # log errors only
 
@@ -121,7 +119,7 @@ class OnnxRuntimeModel:
         `columns` gives the shortlist of a batch. With `unk`, the most attended source position of each token is
         recorded.
         """
-        batches = list(self._batches(sentences, settings))
+        batches = list(even_batches(sentences, settings, ROWS))
 
         def work(places: list[int]) -> list[list[Hypothesis]]:
             return self._batch([sentences[place] for place in places], settings, columns, unk)
@@ -133,21 +131,6 @@ class OnnxRuntimeModel:
         with ThreadPoolExecutor(self._threads) as pool:
             for places, found in zip(batches, pool.map(work, batches), strict=True):
                 yield from zip(places, found, strict=True)
-
-    def _batches(self, sentences: Sequence[Sequence[int]], settings: SearchSettings) -> Iterator[list[int]]:
-        """Sentences of similar length, longest first, in batches of about equal size.
-
-        Batches depend on the sentences alone, not on the number of threads: neither do translations in int8, whose
-        activations have one scale per batch.
-        """
-        order = sorted(range(len(sentences)), key=lambda place: len(sentences[place]), reverse=True)
-        rows = len(sentences) * settings.beam
-        fewest = max(math.ceil(rows / ROWS), 2 if rows >= SPLIT_ROWS else 1)
-        most = min(max(1, ROWS // settings.beam), math.ceil(len(sentences) / fewest))
-        while order:
-            count = min(most, max(1, settings.batch_tokens // len(sentences[order[0]])))
-            places, order = order[:count], order[count:]
-            yield places
 
     def _batch(
         self,
