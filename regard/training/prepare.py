@@ -133,7 +133,7 @@ def _encode(
         keep=keep,
         on_progress=Steps("encoding", text.size, reporter),
     )
-    data = {"train": _describe(text, train, recipe.text)}
+    data = {"train": _describe(text, train, recipe.text) | _describe_corpora(text, train)}
     valid = None
     if valid_text is not None:
         # Filters are for training: every validation pair that can be scored counts.
@@ -162,7 +162,7 @@ def _make_guide(train: EncodedCorpus, tokenizers: Tokenizers, path: Path, report
 
 
 def _describe(text: Text, corpus: EncodedCorpus, settings: TextSettings) -> dict[str, Any]:
-    about: dict[str, Any] = {
+    return {
         "text": text.description,
         "pairs": len(corpus),
         **{f"skipped_{name}": getattr(corpus.skipped, name) for name in causes(settings)},
@@ -170,13 +170,16 @@ def _describe(text: Text, corpus: EncodedCorpus, settings: TextSettings) -> dict
         "target_tokens": int(corpus.target_lengths.sum(dtype=np.int64)),
         "fingerprint": corpus.fingerprint,
     }
-    if len(text.corpora) > 1:
-        weights = text.weights or (None,) * len(text.corpora)
-        about["corpora"] = [
-            {"text": one.description, "pairs": pairs, "weight": weight}
-            for one, pairs, weight in zip(text.corpora, corpus.parts, weights, strict=True)
-        ]
-    return about
+
+
+def _describe_corpora(text: Text, corpus: EncodedCorpus) -> dict[str, Any]:
+    if len(text.corpora) == 1:
+        return {}
+    weights = text.weights or (None,) * len(text.corpora)
+    parts = zip(text.corpora, corpus.parts, weights, strict=True)
+    return {
+        "corpora": [{"text": one.description, "pairs": pairs, "weight": weight} for one, pairs, weight in parts],
+    }
 
 
 def _summary(data: dict[str, Any], tokenizers: Tokenizers) -> str:

@@ -130,6 +130,16 @@ def test_several_corpora_in_proportion(tiny: str, tmp_path: Path, capsys: pytest
     assert main(["train", "--resume", str(out), "--updates", "3"]) == 0
 
 
+def test_several_corpora_hold_out_their_validation(tiny: str, tmp_path: Path) -> None:
+    first, second = write(tmp_path, "a", pairs(300)), write(tmp_path, "b", pairs(200, seed=1))
+    out = tmp_path / "out"
+    assert main(["train", tiny, "--train", *first, "--train", *second, "--out", str(out)]) == 0
+    data = json.loads((out / "metrics.json").read_text())["data"]
+    assert [part["pairs"] for part in data["train"]["corpora"]] == [294, 196]
+    assert data["valid"]["pairs"] == 10
+    assert "corpora" not in data["valid"]  # one list of pairs from all of them
+
+
 def test_filters_are_counted_in_the_log(tiny: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     lines = [pair for pair in dict.fromkeys(pairs(100)) if pair[0] != pair[1]]
     files = write(tmp_path, "a", [*lines, *lines[:7], ("a b", "a b"), ("c d", "д е"), ("a", "a b c d e f g h")])
