@@ -7,7 +7,7 @@ import { say } from "./language.js";
 import { miniature } from "./miniature.js";
 import { figureOf, measuredOn } from "./models.js";
 import { percent } from "./number.js";
-import { gather, unitsOf } from "./record.js";
+import { gather, unitsOf, vectorSize } from "./record.js";
 import { isShown, lookOf, shown } from "./store.js";
 import { vectorCells } from "./vector.js";
 
@@ -115,14 +115,6 @@ export function doubt(look) {
   if (look.doubtful) return say("doubt_both", { words: strange.join(", "), share });
   if (strange.length > 0) return say("doubt_unseen", { words: strange.join(", ") });
   return (look.mean_probability ?? 1) < UNSURE ? say("doubt_unsure", { share }) : null;
-}
-
-/**
- * The true size of the fixed vector.
- * @param {import("./record.js").Look} look
- */
-export function vectorSize(look) {
-  return look.dimensions?.summary ?? look.fixed_vector?.length ?? 0;
 }
 
 /** @param {import("./record.js").Look} look */

@@ -168,15 +168,6 @@ export function markCells(picture, positions, key) {
 }
 
 /**
- * "row 2, column 3", counted from 1.
- * @param {number} position
- * @param {number} columns
- */
-export function cellName(position, columns) {
-  return say("cell_name", { row: Math.floor(position / columns) + 1, column: (position % columns) + 1 });
-}
-
-/**
  * A note on the model's resolution.
  * @param {Grid} grid
  */

@@ -1,9 +1,9 @@
 /** Compare the translation under a change with the original: words, probabilities, undo. */
 
 import { dropEdit, dropPrefix, toggleBan, undo } from "./actions.js";
-import { cellName } from "./cells.js";
 import { common } from "./diff.js";
 import { h, replace } from "./dom.js";
+import { cellName } from "./label.js";
 import { say } from "./language.js";
 import { change as difference, decimal, percent } from "./number.js";
 import { sidesOf, unitsOf } from "./record.js";

@@ -5,10 +5,9 @@ import { h, onceAFrame, replace, s } from "./dom.js";
 import { say } from "./language.js";
 import { curve } from "./lines.js";
 import { weight as written } from "./number.js";
-import { unitAt } from "./record.js";
+import { unitAt, vectorSize } from "./record.js";
 import { spoken } from "./ribbons.js";
 import { NOWHERE } from "./store.js";
-import { vectorSize } from "./cards.js";
 
 const FAINTEST = 0.03; // weights below it have no ribbon
 const TOLD = 0.1; // weights from here on have their number written while a word is lit

@@ -1,9 +1,8 @@
 /** A model without attention: source, fixed context vector, target. */
 
-import { vectorSize } from "./cards.js";
 import { h, replace } from "./dom.js";
 import { say } from "./language.js";
-import { hasAttention, labelsOf, unitsOf } from "./record.js";
+import { hasAttention, labelsOf, unitsOf, vectorSize } from "./record.js";
 import { NOWHERE, shown } from "./store.js";
 import { mountSwap } from "./swap.js";
 import { vectorCells } from "./vector.js";

@@ -1,4 +1,6 @@
-/** The labels of drawings: short, and how wide they are. */
+/** The labels of drawings: short, and how wide they are; the name of an image cell. */
+
+import { say } from "./language.js";
 
 const pen = document.createElement("canvas").getContext("2d");
 
@@ -15,4 +17,13 @@ export function measure(label) {
 /** @param {string} label */
 export function short(label) {
   return [...label].length > 20 ? [...label].slice(0, 19).join("") + "…" : label;
+}
+
+/**
+ * "row 2, column 3", counted from 1.
+ * @param {number} position
+ * @param {number} columns
+ */
+export function cellName(position, columns) {
+  return say("cell_name", { row: Math.floor(position / columns) + 1, column: (position % columns) + 1 });
 }

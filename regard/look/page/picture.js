@@ -1,9 +1,10 @@
 /** A caption and its image: the attention of the current word over the image, and small that of every word. */
 
 import { toggleBan } from "./actions.js";
-import { cellName, drawCells, lightCells, markCells, overlayChoice, smallCells, tellGrid } from "./cells.js";
+import { drawCells, lightCells, markCells, overlayChoice, smallCells, tellGrid } from "./cells.js";
 import { h, replace } from "./dom.js";
 import { commit, preview } from "./hand.js";
+import { cellName } from "./label.js";
 import { say } from "./language.js";
 import { weight as written } from "./number.js";
 import { mapOf, unitAt, unitsOf } from "./record.js";

@@ -243,3 +243,11 @@ export function headsOf(look, kind) {
   const layers = look.attention[kind] ?? [];
   return { layers: layers.length, heads: layers[0]?.length ?? 0 };
 }
+
+/**
+ * The true size of the fixed vector.
+ * @param {Look} look
+ */
+export function vectorSize(look) {
+  return look.dimensions?.summary ?? look.fixed_vector?.length ?? 0;
+}

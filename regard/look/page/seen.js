@@ -1,7 +1,8 @@
 /** A classifier's record: class probabilities, and the maps of its attention modules over the image. */
 
-import { cellName, drawCells, isFine, lightCells, markCells, overlayChoice, tellGrid } from "./cells.js";
+import { drawCells, isFine, lightCells, markCells, overlayChoice, tellGrid } from "./cells.js";
 import { h, replace, s } from "./dom.js";
+import { cellName } from "./label.js";
 import { say } from "./language.js";
 import { miniature } from "./miniature.js";
 import { decimal, percent } from "./number.js";
