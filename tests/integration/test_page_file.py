@@ -147,16 +147,19 @@ def test_nothing_to_show_is_said() -> None:
 
 
 def test_modules_never_write_markup_and_both_languages_say_everything() -> None:
-    modules = {path.name: path.read_text("utf-8") for path in PAGE.glob("*.js")}
+    modules = {path.relative_to(PAGE).as_posix(): path.read_text("utf-8") for path in PAGE.rglob("*.js")}
     for name, text in modules.items():
         code = re.sub(r"/\*.*?\*/|//[^\n]*", "", text, flags=re.DOTALL)
         assert not re.search(r"innerHTML|outerHTML|insertAdjacentHTML|document\.write|\beval\(|style:", code), name
         assert len(text.splitlines()) <= 300, name
     english, korean = (
-        re.findall(r'^  "?([\w-]+)"?: "', modules[f"{name}.js"], re.MULTILINE) for name in ("english", "korean")
+        re.findall(r'^  "?([\w-]+)"?: "', modules[f"language/{name}.js"], re.MULTILINE)
+        for name in ("english", "korean")
     )
     assert english == korean
-    everything = "\n".join(text for name, text in modules.items() if name not in ("english.js", "korean.js"))
+    everything = "\n".join(
+        text for name, text in modules.items() if name not in ("language/english.js", "language/korean.js")
+    )
     unused = [key for key in english if not re.search(rf'["`\'.]{re.escape(key)}["`\']', everything)]
     assert [
         key

@@ -296,6 +296,10 @@ def test_unknown_paths_and_methods(server: Running) -> None:
     for path in [
         "/static/../app.py",
         "/static/%2e%2e/app.py",
+        "/static/data/../../record.py",
+        "/static/data/%2e%2e/%2e%2e/record.py",
+        "/static/data",  # a folder is not listed
+        "/static/data/",
         "/static//etc/passwd",
         "/static/%00",
         "/static/" + "a" * 999,
@@ -303,7 +307,7 @@ def test_unknown_paths_and_methods(server: Running) -> None:
         assert server.ask(path)[0] == 404, path
 
 
-@pytest.mark.parametrize("path", ["/", "/docs", "/health", "/nothing", "/openapi.json", "/static/main.js"])
+@pytest.mark.parametrize("path", ["/", "/docs", "/health", "/nothing", "/openapi.json", "/static/data/store.js"])
 def test_every_answer_has_its_headers(server: Running, path: str) -> None:
     headers = {name.lower(): value for name, value in server.ask(path)[2].items()}
     for name, value in SECURITY_HEADERS.items():

@@ -1,8 +1,9 @@
-"""The map of CONTRIBUTING.md: a folder imports only from those above it, and every part is on the map."""
+"""The maps of CONTRIBUTING.md and of the page: a folder imports only from those above it, and all parts are on them."""
 
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -30,6 +31,7 @@ ORDER = [
     "cli",
 ]
 ANYWHERE = {"__version__"}  # the one name of the package itself that its parts may import
+PAGE = PACKAGE / "look" / "page"
 LOOSE_MODULES = 6
 LONGEST = 400
 
@@ -82,3 +84,23 @@ def test_few_modules_lie_loose_and_the_map_names_every_part() -> None:
 def test_no_module_is_too_long_to_read() -> None:
     lines = {module_name(path): len(path.read_text("utf-8").splitlines()) for path in PACKAGE.rglob("*.py")}
     assert {name: count for name, count in lines.items() if count > LONGEST} == {}
+
+
+def test_a_folder_of_the_page_imports_only_from_those_above_it() -> None:
+    order = re.findall(r"^ \* - (\w+)/: ", (PAGE / "main.js").read_text("utf-8"), re.MULTILINE)
+    assert sorted(order) == sorted(path.name for path in PAGE.iterdir() if path.is_dir())
+    upward = []
+    for path in sorted(PAGE.glob("*/*.js")):
+        text = path.read_text("utf-8")
+        for named in re.findall(r'import\("([^"]+)"\)', text):  # of types: from anywhere
+            assert (path.parent / named).is_file(), f"{path.relative_to(PAGE)}: {named}"
+        for named in re.findall(r'^import .* from "([^"]+)";$', text, re.MULTILINE):
+            folder = (path.parent / named).resolve().parent.name
+            if order.index(folder) > order.index(path.parent.name):
+                upward.append(f"{path.relative_to(PAGE)}: {named}")
+    assert upward == []
+
+
+def test_the_page_holds_only_what_a_browser_may_ask_for() -> None:
+    assert {path.suffix for path in PAGE.rglob("*") if path.is_file()} == {".js", ".css", ".html", ".svg"}
+    assert sorted(path.name for path in PAGE.glob("*.js")) == ["main.js"]

@@ -1,40 +1,53 @@
-/** Build the page: live with a server, or from the records embedded in the file. */
+/**
+ * Build the page: live with a server, or from the records embedded in the file.
+ *
+ * A folder imports only from folders above it:
+ * - language/: the strings, English and Korean
+ * - drawing/: elements, number formats, icons, small figures
+ * - data/: the server's API, the look record, the state of the page and its link, the shown map
+ * - changes/: what a user changes (weights, banned words, another candidate), its preview, undo
+ * - attention/: ribbons, matrix, heads; the fixed vector of a model without attention
+ * - steps/: the player, the arithmetic of a step, candidates, beam, architecture
+ * - images/: attention over an image, a classifier's maps
+ * - models/: the list of models, their cards, two compared, how one learned
+ * - controls/: the input, tabs, header, tour, downloads
+ */
 
-import { translate } from "./actions.js";
-import { mountInvitation, openAlive } from "./alive.js";
-import { askModels, Refusal } from "./api.js";
-import { mountArchitecture } from "./architecture.js";
-import { mountBar } from "./bar.js";
-import { mountCandidates } from "./candidates.js";
-import { doubt, mountCards } from "./cards.js";
-import { mountChanges } from "./changes.js";
-import { mountCompare } from "./compare.js";
-import { h, hide, write } from "./dom.js";
-import { mountFixed } from "./fixed.js";
-import { askKey, modeTabs, mountForm } from "./form.js";
-import { mountHeadFacts } from "./head_facts.js";
-import { mountHeads } from "./heads.js";
-import { chooseLanguage, say } from "./language.js";
-import { readLink, writeLink } from "./link.js";
-import { mountLegend } from "./legend.js";
-import { mountMatrix } from "./matrix.js";
-import { followParts } from "./missing.js";
-import { mountPanels } from "./panels.js";
-import { mountPicture } from "./picture.js";
-import { mountPlayer } from "./player.js";
-import { mountRibbons } from "./ribbons.js";
-import { reason } from "./request.js";
-import { mountSeen } from "./seen.js";
-import { shareMenu } from "./share.js";
-import { mountStages } from "./stages.js";
-import { START, Store, readers, seenIn, shown } from "./store.js";
-import { followTable } from "./table.js";
-import { mountTime } from "./time.js";
-import { mountTop } from "./top.js";
-import { tourButton } from "./tour.js";
-import { mountTree } from "./tree.js";
-import { draw } from "./upload.js";
-import { mountWeight } from "./weight.js";
+import { mountFixed } from "./attention/fixed.js";
+import { mountHeadFacts } from "./attention/head_facts.js";
+import { mountHeads } from "./attention/heads.js";
+import { mountLegend } from "./attention/legend.js";
+import { mountMatrix } from "./attention/matrix.js";
+import { mountRibbons } from "./attention/ribbons.js";
+import { translate } from "./changes/actions.js";
+import { mountBar } from "./changes/bar.js";
+import { mountChanges } from "./changes/changes.js";
+import { mountWeight } from "./changes/weight.js";
+import { mountInvitation, openAlive } from "./controls/alive.js";
+import { askKey, modeTabs, mountForm } from "./controls/form.js";
+import { mountPanels } from "./controls/panels.js";
+import { shareMenu } from "./controls/share.js";
+import { mountTop } from "./controls/top.js";
+import { tourButton } from "./controls/tour.js";
+import { draw } from "./controls/upload.js";
+import { askModels, Refusal } from "./data/api.js";
+import { readLink, writeLink } from "./data/link.js";
+import { followParts } from "./data/missing.js";
+import { reason } from "./data/request.js";
+import { START, Store, readers, seenIn, shown } from "./data/store.js";
+import { followTable } from "./data/table.js";
+import { h, hide, write } from "./drawing/dom.js";
+import { mountPicture } from "./images/picture.js";
+import { mountSeen } from "./images/seen.js";
+import { chooseLanguage, say } from "./language/language.js";
+import { doubt, mountCards } from "./models/cards.js";
+import { mountCompare } from "./models/compare.js";
+import { mountTime } from "./models/time.js";
+import { mountArchitecture } from "./steps/architecture.js";
+import { mountCandidates } from "./steps/candidates.js";
+import { mountPlayer } from "./steps/player.js";
+import { mountStages } from "./steps/stages.js";
+import { mountTree } from "./steps/tree.js";
 
 /**
  * From top to bottom: input, models, ribbons, and under them one panel and the inspector.
@@ -149,7 +162,7 @@ async function startLive(store, form) {
       ? say("unknown_models", { names: strange.join(", ") }) : "";
     const focus = state.focus !== null && known.includes(state.focus ?? "") ? state.focus : null;
     const text = state.text ?? "";
-    const some = (/** @type {import("./store.js").Mode} */ mode) =>
+    const some = (/** @type {import("./data/store.js").Mode} */ mode) =>
       readers({ ...store.state, models }, mode).slice(0, 3).map((model) => model.name);
     const chosen = known.length > 0 ? known : [...some("text"), ...some("image")];
     const sees = some("image").length > 0 && (sample !== null || some("text").length === 0);
@@ -169,10 +182,10 @@ async function startLive(store, form) {
 
 /**
  * @param {Store} store
- * @param {import("./record.js").Look[]} looks
+ * @param {import("./data/record.js").Look[]} looks
  */
 function startFile(store, looks) {
-  /** @type {Record<string, import("./store.js").Entry>} */
+  /** @type {Record<string, import("./data/store.js").Entry>} */
   const entries = {};
   for (const look of looks) {
     let name = look.model.name;

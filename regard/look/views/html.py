@@ -10,6 +10,7 @@ import base64
 import hashlib
 import html
 import json
+import posixpath
 import re
 from collections.abc import Sequence
 from functools import lru_cache
@@ -21,7 +22,7 @@ from regard.look.record import Look
 PAGE = Path(__file__).parent.parent / "page"
 """The page's modules: the server sends them as they are, this file joins them."""
 
-_IMPORT = re.compile(r"^import \{([^}]*)\} from \"\./([\w-]+)\.js\";\n", re.MULTILINE)
+_IMPORT = re.compile(r"^import \{([^}]*)\} from \"(\.{1,2}/[\w/-]+)\.js\";\n", re.MULTILINE)
 _EXPORT = re.compile(r"^export (?=(?:async )?(?:function|class|const) (\w+))", re.MULTILINE)
 
 
@@ -61,13 +62,13 @@ def _joined_modules() -> str:
     """All modules that main.js needs as one script, each in a function of its own, against name clashes."""
     done: dict[str, str] = {}
 
-    def add(name: str, asking: tuple[str, ...]) -> None:
+    def add(name: str, asking: tuple[str, ...]) -> None:  # "main", "data/store": the path without its suffix
         if name in done:
             return
         assert name not in asking, f"the modules {' and '.join(asking)} import each other"
         text = (PAGE / f"{name}.js").read_text("utf-8")
-        for _, needed in _IMPORT.findall(text):
-            add(needed, (*asking, name))
+        for _, path in _IMPORT.findall(text):
+            add(_resolved(path, name), (*asking, name))
         done[name] = _as_function(name, text)
 
     add("main", ())
@@ -75,14 +76,23 @@ def _joined_modules() -> str:
 
 
 def _as_function(name: str, text: str) -> str:
-    """A module as `const module_x = (() => {…; return {its exports}})()`."""
+    """A module as `const module$data$store = (() => {…; return {its exports}})()`."""
 
     def imported(match: re.Match[str]) -> str:
-        return f"const {{{match[1].replace(' as ', ': ')}}} = module_{match[2]};\n"
+        return f"const {{{match[1].replace(' as ', ': ')}}} = {_variable(_resolved(match[2], name))};\n"
 
     exports = ", ".join(_EXPORT.findall(text))
     body = _EXPORT.sub("", _IMPORT.sub(imported, text))
-    return f"const module_{name} = (() => {{\n{body}\nreturn {{ {exports} }};\n}})();"
+    return f"const {_variable(name)} = (() => {{\n{body}\nreturn {{ {exports} }};\n}})();"
+
+
+def _resolved(path: str, importer: str) -> str:
+    """The name of the module that `importer` calls `path`: "../data/store" in "steps/tree" is "data/store"."""
+    return posixpath.normpath(posixpath.join(posixpath.dirname(importer), path))
+
+
+def _variable(name: str) -> str:
+    return f"module${name.replace('/', '$')}"
 
 
 @lru_cache(maxsize=1)
