@@ -119,7 +119,11 @@ def train(
     ] = None,
     dry_run: Annotated[
         bool,
-        typer.Option("--dry-run", help="Only report skipped pairs, memory and time; write nothing."),
+        typer.Option(
+            "--dry-run",
+            help="Only report skipped pairs, memory and time, with the processes and the precision that training would "
+            "choose; write no model.",
+        ),
     ] = False,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the model in --out.")] = False,
     device: Annotated[str, typer.Option(help="Device: cpu, cuda, cuda:1, …")] = "cpu",
@@ -207,19 +211,21 @@ def train(
         typer.echo(remark, err=True)
     from regard import training
 
-    if dry_run:
-        report = training.dry_run(
-            recipe,
-            train=train_data,
-            valid=valid_data,
-            start_from=start_from,
-            device=device,
-            threads=threads,
-            overrides=overrides,
-        )
-        typer.echo("\n".join(report.lines()))
-        return
     try:
+        if dry_run:
+            report = training.dry_run(
+                recipe,
+                train=train_data,
+                valid=valid_data,
+                start_from=start_from,
+                device=device,
+                workers="auto" if workers is None else workers,
+                threads=threads,
+                overrides=overrides,
+                progress=not quiet,
+            )
+            typer.echo("\n".join(report.lines()))
+            return
         training.train(
             recipe,
             train=train_data,

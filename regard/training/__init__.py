@@ -14,18 +14,16 @@ from regard.models.contract import MakeModel
 from regard.process import tune_process, usable_device, usable_precision
 from regard.storage.folder import holds_finished_model
 from regard.storage.run import read_run
-from regard.training.distributed import is_launched, joined, local_device
+from regard.training.distributed import joined, local_device
 from regard.training.dry_run import DryRun, measure
 from regard.training.interrupt import Interrupted
 from regard.training.launch import WorkersFailed, is_repeated
 from regard.training.progress import check_tensorboard, choose_reporter
 from regard.training.session import Session, own_random_numbers
-from regard.training.speed import Choice, fastest
 from regard.training.start import FilePath, check_out, choose_recipe
 from regard.training.tasks import Data, Trained, task_of
-from regard.training.tasks.initial_model import initial_model
-from regard.training.tasks.translation import PreparedTranslation, TranslationTask
-from regard.training.team import FINISHED, choose_team, follow, reload, team_of
+from regard.training.tasks.translation import TranslationTask
+from regard.training.team import FINISHED, choose_team, follow, reload
 from regard.training.watch import Watched
 
 __all__ = [
@@ -87,9 +85,7 @@ def train(
         check_tensorboard()
     if resume and watch:
         raise ConfigError("a resumed training keeps its watched sentences: leave `watch` out.")
-    team = choose_team(workers, threads, out if resume else None, model)
-    alone = model is None and target.type == "cpu" and not is_launched()
-    measures = alone and workers == "auto" and threads is None
+    team = choose_team(workers, threads, out if resume else None, model, target)
     with joined(target) as group:
         if not group.leads:
             return follow(out, model, target, group)
@@ -111,11 +107,9 @@ def train(
                 check_out(out, overwrite)
                 begun = session.prepare(task)
                 opened = task.open(session.folder)
-                choice = fastest(opened, begun[0], session.folder, reporter, several=measures) if alone else Choice()
-                opened = session.settle(opened, choice.precision)
-                if measures:
-                    team = team_of(choice.workers)
-                    session.record(team.machine(target, group), *begun)
+                team, precision = team.decided(opened, begun[0], session.folder, reporter)
+                opened = session.settle(opened, precision)
+                session.record(team.machine(target, group), *begun)
                 if team.workers == 1:
                     return session.learn(opened, *begun)
     return team.train(out, overrides if resume else (), device, progress, tensorboard)
@@ -129,13 +123,19 @@ def dry_run(
     model: MakeModel | None = None,
     start_from: FilePath | None = None,
     device: str = "cpu",
+    workers: int | Literal["auto"] | None = None,
     threads: int | None = None,
     overrides: Sequence[str] = (),
     progress: bool = True,
 ) -> DryRun:
-    """Read the text, run a few updates, and report skipped pairs, memory and time; nothing is written."""
+    """Read the text, run a few updates, and report skipped pairs, memory and time; no model is written.
+
+    Processes, threads and precision are those of `train` with the same arguments. What it has to measure for that is
+    kept for the training.
+    """
     tune_process(threads)
-    target = usable_device(device)
+    target = usable_device(local_device(device))
+    team = choose_team(workers, threads, None, model, target)
     reporter = choose_reporter(progress)
     try:
         with own_random_numbers(target), tempfile.TemporaryDirectory(prefix="regard-dry-run-") as scratch:
@@ -146,8 +146,13 @@ def dry_run(
                 raise ConfigError(
                     f"--dry-run: is for models that read text, not for a {chosen.model.kind}: leave it out."
                 )
-            prepared = task.read(Path(scratch) / "training", reporter)
-            built = initial_model(prepared, model, task.start_from, reporter)
-            return measure(PreparedTranslation(prepared, model), built, target)
+            training = Path(scratch) / "training"
+            built = task.prepare(training, reporter).to(target)
+            opened = task.open(training)
+            team, precision = team.decided(opened, built, training, reporter)
+            opened = opened.changed([f"training.precision={precision}"])
+            opened.save_recipe(training)  # several processes read it there
+            reporter.working("measuring updates")
+            return measure(opened, built, target, team, training)
     finally:
         reporter.close()

@@ -14,11 +14,13 @@ import sys
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from regard.storage.files import write_json
 from regard.storage.reading import read_json
 from regard.storage.run import holds_run
 from regard.training.distributed import LOST, is_launched
+from regard.training.interrupt import Interrupted
 
 JOB = "job.json"  # in OUT/training: the launcher's job that began it
 RESTARTS = 3  # after that many losses without a new checkpoint, give up
@@ -31,7 +33,7 @@ class WorkersFailed(Exception):  # noqa: N818  (it reads as what it is)
 
     def __init__(self, status: int) -> None:
         super().__init__(f"the workers ended with status {status}; their message is on stderr.")
-        self.exit_code = status
+        self.exit_code = status if status > 0 else 1  # below 0: a signal killed one
 
 
 def launch(arguments: Sequence[str], workers: int, threads: int, folder: Path) -> int:
@@ -104,6 +106,21 @@ def run_ranks(command: Sequence[str], workers: int, threads: int) -> int:
                 else:
                     os.environ[name] = value
     return 0
+
+
+def answer_of_ranks(function: str, words: Sequence[str], workers: int, threads: int) -> dict[str, Any]:
+    """Call `module:function` once in each rank, and read the JSON that the lead writes to its last word, a file."""
+    with tempfile.TemporaryDirectory(prefix="regard-ranks-") as private:
+        answer, (module, name) = Path(private) / "answer.json", function.split(":")
+        quiet = "import signal; signal.signal(signal.SIGINT, signal.SIG_DFL)"  # no traceback on Ctrl-C
+        program = f"{quiet}; from {module} import {name}; {name}()"
+        status = run_ranks(["-c", program, *words, str(answer)], workers, threads)
+        if status in (128 + signal.SIGINT, 128 + signal.SIGTERM):
+            message = "stopped before an update was made: start it again with the same command."
+            raise Interrupted(message, saved=False, signal_number=status - 128)
+        if status:
+            raise WorkersFailed(status)
+        return read_json(answer)
 
 
 def _status(codes: list[int]) -> int:

@@ -9,31 +9,30 @@ be faster by a margin: it rounds.
 from __future__ import annotations
 
 import copy
-import signal
 import statistics
 import sys
-import tempfile
 import time
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
 import torch
+from torch.optim import Optimizer
 
 from regard.config.settings import duration_seconds
 from regard.errors import ModelFolderError
 from regard.machine import processor
 from regard.machine.processor import cache_folder
-from regard.models.contract import Predictor
+from regard.models.contract import Batch, Predictor
 from regard.process import this_machine, tune_process
 from regard.storage.files import write_json
 from regard.storage.reading import read_json
 from regard.storage.run import read_run
 from regard.training.budget import updates_asked
 from regard.training.distributed import Group, joined
-from regard.training.interrupt import Interrupted
-from regard.training.launch import end_with_launcher, run_ranks
+from regard.training.launch import WorkersFailed, answer_of_ranks, end_with_launcher
 from regard.training.loop import add_gradient
 from regard.training.optimizer import build_optimizer, clip
 from regard.training.progress import Reporter
@@ -145,16 +144,30 @@ def seconds_per_update(task: PreparedTask[object], model: Predictor, group: Grou
     group.attach(model)
     for number in range(1 + min(most, MOST_UPDATES)):
         batch = plan.batch(items[number % len(items)])
-        started = time.perf_counter()
-        optimizer.zero_grad(set_to_none=True)
-        add_gradient(task, model, group.share(batch), batch.target_tokens, CPU, update=1, total=None)
-        group.sum_gradients(0.0)
-        clip(model, task.settings.clip_norm)
-        optimizer.step()
-        took.append(time.perf_counter() - started)
+        took.append(seconds_of_update(task, model, optimizer, [batch], CPU, group))
         if group.size == 1 and number and sum(took) > MOST_SECONDS:
             break
     return statistics.median(took[1:] or took)
+
+
+def seconds_of_update(
+    task: PreparedTask[object],
+    model: Predictor,
+    optimizer: Optimizer,
+    batches: Sequence[Batch],
+    device: torch.device,
+    group: Group,
+) -> float:
+    """Make an update as the loop does, of this rank's share of the accumulated batches."""
+    started = time.perf_counter()
+    optimizer.zero_grad(set_to_none=True)
+    tokens = sum(batch.target_tokens for batch in batches)
+    for batch in batches:
+        add_gradient(task, model, group.share(batch), tokens, device, update=1, total=None)
+    group.sum_gradients(0.0)
+    clip(model, task.settings.clip_norm)
+    optimizer.step()
+    return time.perf_counter() - started
 
 
 def _executes_bfloat16() -> bool:
@@ -165,14 +178,11 @@ def _executes_bfloat16() -> bool:
 
 def seconds_of_ranks(folder: Path, workers: int, threads: int, updates: int) -> float | None:
     """The same in several processes; None if they fail."""
-    with tempfile.TemporaryDirectory(prefix="regard-speed-") as private:
-        result = Path(private) / "speed.json"
-        call = "from regard.training.speed import measure_as_rank; measure_as_rank()"
-        status = run_ranks(["-c", call, str(folder), str(updates), str(result)], workers, threads)
-        if status in (128 + signal.SIGINT, 128 + signal.SIGTERM):
-            message = "stopped before an update was made: start it again with the same command."
-            raise Interrupted(message, saved=False, signal_number=status - 128)
-        return float(read_json(result)["seconds"]) if status == 0 else None
+    words = [str(folder), str(updates)]
+    try:
+        return float(answer_of_ranks("regard.training.speed:measure_as_rank", words, workers, threads)["seconds"])
+    except WorkersFailed:
+        return None
 
 
 def measure_as_rank() -> None:

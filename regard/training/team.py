@@ -15,15 +15,17 @@ import torch
 
 from regard.errors import ConfigError, ModelFolderError
 from regard.inference.load import load
-from regard.models.contract import MakeModel
+from regard.models.contract import MakeModel, Predictor
 from regard.process import Machine, this_machine
 from regard.storage.run import holds_run, read_run
 from regard.training.checkpoint import Checkpoints
 from regard.training.distributed import Group, is_launched
 from regard.training.interrupt import Interrupted
 from regard.training.launch import WORKER, WorkersFailed, end_with_launcher, launch
-from regard.training.progress import Silent
+from regard.training.progress import Reporter, Silent
 from regard.training.session import Session
+from regard.training.speed import Precision, fastest
+from regard.training.task import PreparedTask
 from regard.training.tasks import Trained, task_of
 
 FINISHED = 0  # in place of a checkpoint's number: there is nothing left to train
@@ -35,6 +37,18 @@ class Team:
 
     workers: int = 1
     threads: int | None = None
+    measures: bool = False  # whether "auto" precision is decided by measuring
+    measures_workers: bool = False  # and the number of workers too
+
+    def decided(
+        self, task: PreparedTask[object], model: Predictor, folder: Path, reporter: Reporter
+    ) -> tuple[Team, Precision]:
+        """The processes and the precision of a new training in `folder`, measured where they were left open."""
+        if not self.measures:
+            precision = task.settings.precision
+            return self, "float32" if precision == "auto" else precision
+        choice = fastest(task, model, folder, reporter, several=self.measures_workers)
+        return team_of(choice.workers) if self.measures_workers else self, choice.precision
 
     def machine(self, device: torch.device, group: Group) -> Machine:
         """The machine as the ranks will see it, so that they recognise it in the first checkpoint."""
@@ -56,9 +70,21 @@ class Team:
 
 
 def choose_team(
+    workers: int | Literal["auto"] | None,
+    threads: int | None,
+    resumed: Path | None,
+    model: MakeModel | None,
+    device: torch.device,
+) -> Team:
+    """What was asked for; else what the resumed training had; else one process, until `decided`."""
+    team = _asked_team(workers, threads, resumed, model)
+    measures = model is None and device.type == "cpu" and not is_launched()
+    return replace(team, measures=measures, measures_workers=measures and workers == "auto" and threads is None)
+
+
+def _asked_team(
     workers: int | Literal["auto"] | None, threads: int | None, resumed: Path | None, model: MakeModel | None
 ) -> Team:
-    """What was asked for; else what the resumed training had; else one process."""
     if workers == "auto":
         workers = None
     if is_launched():

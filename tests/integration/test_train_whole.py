@@ -155,7 +155,7 @@ def test_a_dry_run_writes_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[
     assert main([*words, "--set", "model.tie_embeddings=none"]) == 0
     shown = capsys.readouterr().out
     assert "150 pairs kept, skipped 1 empty, 1 too long" in shown
-    for word in ("parameters: ", "memory: about", "time: about", "nothing was written."):
+    for word in ("parameters: ", "memory: about", "time: about", "no model was written."):
         assert word in shown
     assert sorted(tmp_path.rglob("*")) == before
     report = dry_run(recipe(updates=10), train=TRAIN, progress=False)

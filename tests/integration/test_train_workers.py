@@ -1,6 +1,8 @@
 """Several ranks train as one process does: the same updates, bit for bit again, through signals and kills."""
 
+import importlib
 import json
+import mmap
 import os
 import re
 import shutil
@@ -17,6 +19,7 @@ import pytest
 import torch
 from training_help import pairs, recipe
 
+from regard.cli import main
 from regard.config.captioning import CaptionRecipe
 from regard.config.classification import ClassifierRecipe
 from regard.config.recipes import check_as
@@ -27,7 +30,7 @@ from regard.machine import processor
 from regard.models.contract import Model
 from regard.storage.run import read_run
 from regard.storage.weights import read_tensors
-from regard.training import speed, train
+from regard.training import dry_run, speed, train
 from regard.training.distributed import Group
 from regard.training.launch import _status
 from regard.training.progress import Silent
@@ -37,6 +40,7 @@ from regard.training.validation import in_order
 ROOT = Path(__file__).parents[2]
 TRAIN, VALID = pairs(150), pairs(15, seed=1)
 STILL = {"dropout": 0.0}
+LINUX = pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 
 
 def weights(out: Path) -> dict[str, torch.Tensor]:
@@ -180,6 +184,50 @@ def test_bfloat16_has_to_be_faster_by_a_margin(tmp_path: Path, monkeypatch: pyte
     assert trained("auto") == "float32", "the processor does not execute it"
 
 
+@pytest.mark.usefixtures("two_threads")
+def test_a_dry_run_is_of_what_the_training_would_choose(
+    files: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    seconds = {"float32": 2.0, "bfloat16": 1.0}
+    monkeypatch.setattr(speed, "seconds_per_update", lambda task, *given: seconds[task.settings.precision])
+    monkeypatch.setattr(speed, "seconds_of_ranks", lambda *given: 1.0)
+    monkeypatch.setattr(processor, "verdict", lambda path: processor.Verdict(works=True))
+    asked = []
+
+    def answer_of_ranks(function: str, words: list[str], workers: int, threads: int) -> dict[str, Any]:
+        asked.append((function, read_run(Path(words[0])).recipe.training.precision, workers, threads))
+        return {"seconds_per_token": 1.0, "memory": 3 * 10**9}
+
+    # `regard.training.dry_run` names the function
+    monkeypatch.setattr(importlib.import_module("regard.training.dry_run"), "answer_of_ranks", answer_of_ranks)
+
+    def estimated(*more: str) -> str:
+        assert main([*files, "--dry-run", *more]) == 0
+        return capsys.readouterr().out
+
+    shown = estimated()
+    assert "s each, 2 processes of 1 thread, bfloat16;" in shown
+    assert "memory: about 3.0 GB in each of 2 processes, " in shown
+    assert asked == [("regard.training.dry_run:measure_as_rank", "bfloat16", 2, 1)]
+    tokens = re.search(r"train: .*source and ([\d,]+) target tokens", shown)
+    batches = re.search(r"batches in an epoch: ([\d,]+)", shown)
+    assert tokens
+    assert batches
+    each = int(tokens[1].replace(",", "")) / int(batches[1].replace(",", ""))
+    assert f"({each:.2f} s each" in shown, "a second for each target token"
+
+    assert "2 processes of 1 thread, float32;" in estimated("--set", "training.precision=float32")
+    assert "3 processes of 2 threads, bfloat16;" in estimated("--workers", "3", "--threads", "2")
+    assert "1 process of 2 threads, bfloat16;" in estimated("--workers", "1")
+    assert "1 process of 2 threads, bfloat16;" in estimated("--threads", "2")
+    asked.clear()
+    monkeypatch.setattr(speed, "SHORTEST", 1000.0)
+    shown = estimated("--updates", "10")
+    assert "1 process of 2 threads, float32;" in shown, "10 updates of 2 s are not worth measuring"
+    assert "GB in one process\n" in shown
+    assert not asked
+
+
 @pytest.mark.slow
 @pytest.mark.usefixtures("two_threads")
 def test_auto_measures_and_records(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
@@ -213,6 +261,19 @@ def test_two_workers_make_the_updates_of_one(tmp_path: Path) -> None:
     metrics = json.loads((tmp_path / "two/metrics.json").read_text("utf-8"))
     assert (metrics["machine"]["workers"], metrics["machine"]["threads"]) == (2, 1)
     assert metrics["tokens"] == json.loads((tmp_path / "one/metrics.json").read_text("utf-8"))["tokens"]
+
+
+@LINUX
+def test_a_dry_run_of_two_workers_measures_in_two() -> None:
+    with mmap.mmap(-1, 7 * 10**8) as large:
+        for place in range(0, len(large), mmap.PAGESIZE):
+            large[place] = 1
+        report = dry_run(recipe("transformer"), train=TRAIN, valid=VALID, workers=2, threads=1, progress=False)
+    assert (report.workers, report.threads, report.precision) == (2, 1, "float32")
+    assert report.seconds == pytest.approx(12 * report.seconds_per_update)
+    assert report.memory is not None
+    assert report.launcher_memory is not None
+    assert report.memory < 7 * 10**8 < report.launcher_memory, "a worker's own memory, without that of this process"
 
 
 @pytest.mark.slow
@@ -299,9 +360,6 @@ def ranks_of(launcher: int) -> list[int]:
         if parent == launcher and "RANK" in variables:
             found[int(variables["RANK"])] = int(entry.name)
     return [found[rank] for rank in sorted(found)]
-
-
-LINUX = pytest.mark.skipif(sys.platform != "linux", reason="finds processes in /proc")
 
 
 @pytest.fixture
