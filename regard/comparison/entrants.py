@@ -13,6 +13,7 @@ Search settings do not change a training: variants that differ in nothing else a
 
 from __future__ import annotations
 
+import hashlib
 import re
 import warnings
 from collections.abc import Sequence
@@ -107,7 +108,7 @@ def _parse(word: str, overrides: Sequence[str]) -> Entrant:
         raise ConfigError(f"{name}: there is no such recipe or model folder: {did_you_mean(name, recipe_names())}")
     recipe = load_recipe(name, [*overrides, *others])
     _check_search(recipe, search)
-    training = slug(":".join([name, ",".join(others)]))
+    training = slug(f"{name}:{','.join(others)}" if others else name)
     return Entrant(word, TASKS[type(recipe)], recipe=recipe, search=search, slug=slug(word), training=training)
 
 
@@ -118,7 +119,8 @@ def _trained(word: str, name: str, search: tuple[str, ...], others: Sequence[str
     kind = recipe_type(read_table(folder)[0])
     if search:
         _check_search(read_config(folder, kind)[0], search)
-    return Entrant(word.rstrip("/"), TASKS[kind], folder=folder, search=search, slug=slug(word))
+    word = word.rstrip("/")
+    return Entrant(word, TASKS[kind], folder=folder, search=search, slug=slug(word))
 
 
 def _check_search(recipe: TaskRecipe, search: Sequence[str]) -> None:
@@ -129,8 +131,9 @@ def _check_search(recipe: TaskRecipe, search: Sequence[str]) -> None:
 
 
 def slug(name: str) -> str:
-    """A name for files: letters, digits, dots and dashes."""
-    return re.sub(r"[^\w.=-]+", "-", name).strip("-.")
+    """A name for files: letters, digits, dots and dashes; with a digest where other signs are replaced."""
+    plain = re.sub(r"[^\w.=-]+", "-", name).strip("-.")
+    return plain if plain == name else f"{plain}-{hashlib.sha256(name.encode()).hexdigest()[:8]}"
 
 
 def with_common_text(entrants: Sequence[Entrant], vocabulary: int | None) -> list[Entrant]:

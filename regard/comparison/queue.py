@@ -1,7 +1,7 @@
 """Trains and evaluates every entrant, one after the other.
 
 OUT/results.json           the arguments, and the results of finished entrants
-OUT/NAME-SEED/             the model folders
+OUT/NAME-SEED/             the model folders; NAME ends in a digest where signs are replaced
 OUT/translations/          the translations of the test set, one file per entrant
 OUT/comparison.md, .html   the report, rewritten after each entrant
 

@@ -28,13 +28,22 @@ def test_entrants_are_recipes_variants_and_models(tmp_path: Path) -> None:
     assert variant.recipe is not None
     assert variant.recipe.model_dump()["model"]["score"] == "dot"
     assert variant.recipe.model_dump()["training"]["betas"] == (0.9, 0.999)
-    assert slug("luong:model.score=dot") == "luong-model.score=dot"
     assert labels(["luong:model.score=dot,model.layers=1", "luong:model.score=general,model.layers=1", "bahdanau"]) == [
         "luong score=dot",
         "luong score=general",
         "bahdanau",
     ]
     assert labels(["luong:model.score=dot"]) == ["luong score=dot"]
+
+
+def test_different_names_have_different_files() -> None:
+    assert slug("luong") == "luong"
+    assert slug("luong:model.score=dot").startswith("luong-model.score=dot-")
+    names = ["de-en/luong", "de-en-luong", "runs/a", "../runs/a", "runs/a-", "a.toml", "../a.toml", "a.toml:x=[1,2]"]
+    assert len({slug(name) for name in names}) == len(names)
+    assert not any("/" in slug(name) for name in names)
+    searched = parse_entrants(["luong:search.beam={1,3}", "luong:model.score=dot,search.beam=1"], [])
+    assert [entrant.training for entrant in searched] == ["luong", "luong", slug("luong:model.score=dot")]
 
 
 @pytest.mark.parametrize(
