@@ -112,7 +112,10 @@ def learn(run: Run) -> None:
 
 
 class Stream:
-    """The batches of all epochs, from a given position on."""
+    """The batches of all epochs, from a given position on.
+
+    An epoch is over if it has no batch at the position: batches may have become larger since that was recorded.
+    """
 
     def __init__(self, plan: EpochPlan, epoch: int, position: int) -> None:
         self.plan = plan
@@ -120,15 +123,19 @@ class Stream:
         self.position = position
         self._items = plan.epoch(epoch)
         self.batches_per_epoch = len(self._items)
+        self._end_epoch()
 
     def next(self) -> Batch:
         """The next batch; advances epoch and position."""
         batch = self.plan.batch(self._items[self.position])
         self.position += 1
-        if self.position == len(self._items):
+        self._end_epoch()
+        return batch
+
+    def _end_epoch(self) -> None:
+        if self.position >= len(self._items):
             self.epoch, self.position = self.epoch + 1, 0
             self._items = self.plan.epoch(self.epoch)
-        return batch
 
 
 def seed_of(seed: int, update: int) -> int:

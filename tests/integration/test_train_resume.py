@@ -333,6 +333,17 @@ def test_a_finished_training_can_be_made_longer_but_not_changed(tmp_path: Path) 
     assert longer["state"] == whole["state"]
 
 
+def test_larger_batches_on_resume_end_an_epoch_that_has_no_more(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    save_after(6, monkeypatch)
+    killed_at(8, tmp_path, recipe(updates=14), monkeypatch)
+    state = max((tmp_path / "training").glob("checkpoint-*/state.json"))
+    assert json.loads(state.read_text())["state"]["position"] == 6
+    resumed = train(out=tmp_path, resume=True, progress=False, overrides=["training.batch_tokens=1000"])
+    assert resumed.metrics["updates"] == 14
+
+
 def test_another_thread_count_is_said(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
