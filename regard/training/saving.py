@@ -66,10 +66,13 @@ def save_and_stop(run: Run) -> None:
 
 
 def stop_if_asked(run: Run) -> Callable[[], None]:
-    """A callback that aborts validation when the user wants to stop; resuming repeats it."""
+    """A callback that aborts validation when the user wants to stop; resuming repeats it.
+
+    Several ranks finish it and stop together after the next update: one alone would be missing in an exchange.
+    """
 
     def check() -> None:
-        if run.interrupts.requested:
+        if run.interrupts.requested and run.group.size == 1:
             save_and_stop(run)
 
     return check

@@ -13,6 +13,7 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -30,7 +31,7 @@ from regard.machine import processor
 from regard.models.contract import Model
 from regard.storage.run import read_run
 from regard.storage.weights import read_tensors
-from regard.training import dry_run, speed, train
+from regard.training import dry_run, saving, speed, train
 from regard.training.distributed import Group
 from regard.training.launch import _status
 from regard.training.progress import Silent
@@ -91,6 +92,17 @@ def test_one_status_for_all_ranks() -> None:
     assert _status([75, 2]) == 2, "an error that rank 0 has printed"
     assert _status([130, 75]) == 130
     assert _status([75]) == 75
+
+
+def test_no_rank_leaves_a_validation_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    stopped: list[object] = []
+    monkeypatch.setattr(saving, "save_and_stop", stopped.append)
+    requested = SimpleNamespace(requested=True)
+    alone = SimpleNamespace(interrupts=requested, group=Group())
+    one_of_two = SimpleNamespace(interrupts=requested, group=SimpleNamespace(size=2, rank=1))
+    for run in (one_of_two, alone):
+        saving.stop_if_asked(run)()  # type: ignore[arg-type]
+    assert stopped == [alone]
 
 
 def build_nothing(source: int, target: int) -> Model:
