@@ -23,6 +23,7 @@ from regard.config.settings import Recipe
 from regard.errors import ConfigError, ModelFolderError
 from regard.evaluation.test_set import TestSet, TestText, given_test_set
 from regard.inference.box import COMPARED, boxed_models, own_sentences
+from regard.process import tune_process
 from regard.storage.files import write_json
 from regard.storage.folder import holds_finished_model
 from regard.storage.reading import read_json
@@ -59,6 +60,7 @@ def compare(
     `budget` (time) or `epochs` (tokens) is the same for all. Translation recipes share one joint vocabulary. `test` is
     needed for text; embedded corpora have their own, and installed models of one direction short and long sentences.
     """
+    tune_process(threads)
     chosen = parse_entrants(entrants, [*_ends(budget, epochs), *overrides])
     text = chosen[0].task == "translation"
     if text:

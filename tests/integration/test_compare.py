@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
+import torch
 from test_train_classifier import folder_of_classes
+from training_help import pairs, recipe
 
 from regard.cli import main
-from regard.comparison import compare
+from regard.comparison import compare, queue
 from regard.comparison.entrants import SkippedVariant, parse_entrants, slug
 from regard.comparison.grid import grid_tables, labels, variants
 from regard.errors import ConfigError, ModelFolderError
 from regard.evaluation.significance import paired_bootstrap, welch_p
 from regard.inference.translator import Translator
-from regard.training import Interrupted
+from regard.training import Interrupted, train
 from regard.training import loop as loop_module
 
 SMALL = ["model.embedding_size=8", "model.hidden_size=8", "training.batch_tokens=200", "training.warmup=2"]
@@ -211,6 +214,26 @@ def test_search_settings_are_compared_without_another_training(tmp_path: Path) -
     assert len(ready.entries) == 2
     with pytest.raises(ConfigError, match=r"is trained, model\.score=dot cannot change it"):
         parse_entrants([f"{out}/luong-1:model.score=dot"], [])
+
+
+def test_trained_models_are_measured_with_the_threads_asked_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ready = tmp_path / "ready"
+    train(recipe(updates=2), train=pairs(20), valid=pairs(4), out=ready, progress=False)
+    before, seen = torch.get_num_threads(), []
+
+    def measured(*given: Any) -> dict[str, Any]:
+        seen.append(torch.get_num_threads())
+        return {}
+
+    monkeypatch.setattr(queue, "measure", measured)
+    torch.set_num_threads(2)
+    try:
+        compare([str(ready)], test=TOY, out=tmp_path / "runs", threads=1, progress=False)
+    finally:
+        torch.set_num_threads(before)
+    assert seen == [1]
 
 
 def test_image_classifiers_are_compared_by_the_same_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
