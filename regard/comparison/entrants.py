@@ -147,3 +147,13 @@ def with_common_text(entrants: Sequence[Entrant], vocabulary: int | None) -> lis
         replace(each, recipe=with_overrides(each.recipe, common)) if isinstance(each.recipe, Recipe) else each
         for each in entrants
     ]
+
+
+def with_one_precision(entrants: Sequence[Entrant]) -> list[Entrant]:
+    """`training.precision = "auto"` is float32: measured for each training, it could differ from one to the next."""
+    return [
+        replace(each, recipe=with_overrides(each.recipe, ["training.precision=float32"]))
+        if each.recipe is not None and each.recipe.training.precision == "auto"
+        else each
+        for each in entrants
+    ]

@@ -52,7 +52,7 @@ def _translation(folder: Path, test: Test, device: str, changes: Sequence[str]) 
         test.text.sources, test.text.references, gold_alignments=test.text.gold, search=search, perplexity=False
     )
     told = report.to_dict()
-    return _common(translator.metrics) | {
+    return _common(translator) | {
         "bleu": told["bleu"]["value"],
         "bleu_signature": told["bleu"]["signature"],
         "chrf": told["chrf"]["value"],
@@ -67,7 +67,7 @@ def _captions(folder: Path, test: Test, device: str) -> dict[str, Any]:
     captioner = Captioner.load(folder, device)
     found = evaluate_captioner(captioner, test.images)
     scores = {name: value for name, value in found.items() if isinstance(value, int | float)}
-    return _common(captioner.metrics) | {"scores": scores}
+    return _common(captioner) | {"scores": scores}
 
 
 def _classes(folder: Path, test: Test, device: str) -> dict[str, Any]:
@@ -76,7 +76,7 @@ def _classes(folder: Path, test: Test, device: str) -> dict[str, Any]:
     classifier = Classifier.load(folder, device)
     found = classifier.evaluate(classifier.labelled_images(test.images, "test"))
     settings = classifier.recipe.model
-    return _common(classifier.metrics) | {
+    return _common(classifier) | {
         "accuracy": found.accuracy,
         "loss": found.loss,
         "multiply_adds": multiply_adds(classifier.network.cpu(), classifier.shape),
@@ -85,9 +85,9 @@ def _classes(folder: Path, test: Test, device: str) -> dict[str, Any]:
     }
 
 
-def _common(metrics: dict[str, Any]) -> dict[str, Any]:
+def _common(model: Translator | Captioner | Classifier) -> dict[str, Any]:
     names = ("parameters", "seconds", "epochs", "updates", "machine")
-    return {name: metrics.get(name) for name in names}
+    return {name: model.metrics.get(name) for name in names} | {"precision": model.recipe.training.precision}
 
 
 def _curves(folder: Path, found: dict[str, Any]) -> dict[str, Any]:

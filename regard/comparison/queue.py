@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from regard.comparison.entrants import Entrant, parse_entrants, with_common_text
+from regard.comparison.entrants import Entrant, parse_entrants, with_common_text, with_one_precision
 from regard.comparison.measure import Test, measure
 from regard.comparison.results import Comparison
 from regard.config.recipes import with_overrides
@@ -61,7 +61,7 @@ def compare(
     needed for text; embedded corpora have their own, and installed models of one direction short and long sentences.
     """
     tune_process(threads)
-    chosen = parse_entrants(entrants, [*_ends(budget, epochs), *overrides])
+    chosen = with_one_precision(parse_entrants(entrants, [*_ends(budget, epochs), *overrides]))
     text = chosen[0].task == "translation"
     if text:
         chosen = with_common_text(chosen, vocabulary)

@@ -136,7 +136,7 @@ class Comparison:
         """What the signs mean, and what each p covers."""
         if not self.entries:
             return ""
-        first, told = self.entries[0], []
+        first, told = self.entries[0], precisions(self.entries)
         if self.task == "translation":
             told.append(f"BLEU: {first.first.get('bleu_signature', '')}.")
         if first.intervals:
@@ -156,6 +156,19 @@ class Comparison:
         if len(self.entries) > 2 and any(title in ("p", "p (seeds)") for title, _ in self.columns):
             told.append("No p is corrected for the number of comparisons.")
         return " ".join(told)
+
+
+def precisions(entries: Sequence[Entry]) -> list[str]:
+    """The precision of the trainings as a sentence, with names where it differs or is not known of all."""
+    found: dict[str, list[str]] = {}
+    for entry in entries:
+        for precision in dict.fromkeys(run.get("precision", "auto") for run in entry.runs):
+            found.setdefault(precision, []).append(entry.label)
+    unknown = found.pop("auto", [])
+    if len(found) == 1 and not unknown:
+        return [f"Trained in {next(iter(found))}."]
+    told = [f"in {precision}: {', '.join(labels)}" for precision, labels in found.items()]
+    return [f"Trained {'; '.join(told)}."] if told else []
 
 
 def _intervals(names: Sequence[str], out: Path, test: Test) -> dict[str, dict[str, Interval]]:

@@ -13,8 +13,9 @@ from training_help import pairs, recipe
 
 from regard.cli import main
 from regard.comparison import compare, queue
-from regard.comparison.entrants import SkippedVariant, parse_entrants, slug
+from regard.comparison.entrants import SkippedVariant, parse_entrants, slug, with_one_precision
 from regard.comparison.grid import grid_tables, labels, variants
+from regard.comparison.results import Entry, precisions
 from regard.errors import ConfigError, ModelFolderError
 from regard.evaluation.significance import paired_bootstrap, welch_p
 from regard.inference.translator import Translator
@@ -162,7 +163,17 @@ def test_text_models_are_compared_on_the_same_pieces_and_resumed(
     assert list(after) == ["luong#1", "attention#1"]
     pieces = [(out / f"{name}-1" / "tokenizer.json").read_bytes() for name in ("luong", "attention")]
     assert pieces[0] == pieces[1]
-    for title in ("parameters", "minutes", "tokens/s", "BLEU", "| p ", "chrF", "AER", "sentences/s"):
+    for title in (
+        "parameters",
+        "minutes",
+        "tokens/s",
+        "BLEU",
+        "| p ",
+        "chrF",
+        "AER",
+        "sentences/s",
+        "Trained in float32.",
+    ):
         assert title in text
     page = (out / "comparison.html").read_text("utf-8")
     assert page.count("<svg") >= 3  # loss curves, and attention of two models
@@ -216,6 +227,24 @@ def test_search_settings_are_compared_without_another_training(tmp_path: Path) -
         parse_entrants([f"{out}/luong-1:model.score=dot"], [])
 
 
+def test_one_precision_for_all_trainings_of_a_comparison() -> None:
+    words = ["luong", "seq2seq:training.precision=auto", "luong:training.precision=bfloat16"]
+    chosen = with_one_precision(parse_entrants(words, []))
+    settled = [entrant.recipe.training.precision for entrant in chosen if entrant.recipe is not None]
+    assert settled == ["float32", "float32", "bfloat16"]
+
+
+def test_the_report_names_the_precision_of_each_model() -> None:
+    def told(*found: str | None) -> list[str]:
+        runs = [{} if each is None else {"precision": each} for each in found]
+        return precisions([Entry(name, name, (run,), {}) for name, run in zip("abc", runs, strict=False)])
+
+    assert told("float32", "float32") == ["Trained in float32."]
+    assert told("float32", "bfloat16", "float32") == ["Trained in float32: a, c; in bfloat16: b."]
+    assert told("float32", None) == ["Trained in float32: a."]
+    assert told("auto", None) == []
+
+
 def test_trained_models_are_measured_with_the_threads_asked_for(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -246,7 +275,8 @@ def test_image_classifiers_are_compared_by_the_same_command(tmp_path: Path, caps
     runs = json.loads((tmp_path / "runs" / "results.json").read_text())["runs"]
     assert list(runs) == ["resnet#1", "bam#1", "resnet#2", "bam#2"]
     assert f"({runs['bam#1']['parameters'] / runs['resnet#1']['parameters'] - 1:+.2%})" in told
-    for part in ("accuracy, %", "p (seeds)", "Welch", "receptive field"):
+    assert {run["precision"] for run in runs.values()} == {"float32"}
+    for part in ("accuracy, %", "p (seeds)", "Welch", "receptive field", "Trained in float32."):
         assert part in told
     assert not list((tmp_path / "runs").glob("*/training"))
     assert "<svg" in (tmp_path / "runs" / "comparison.html").read_text("utf-8")
