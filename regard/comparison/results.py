@@ -182,16 +182,16 @@ def _intervals(names: Sequence[str], out: Path, test: Test) -> dict[str, dict[st
             texts[name] = path.read_text("utf-8").removesuffix("\n").split("\n")
     whole = {name: tuple(lines) for name, lines in texts.items() if len(lines) == len(test.text.sources)}
     references = tuple(tuple(stream) for stream in test.text.references)
-    first = next(iter(whole.values()), ())
-    return {name: _against(first, lines, references) for name, lines in whole.items()}
+    first = next(iter(whole), "")
+    return {name: _against(None if name == first else whole[first], lines, references) for name, lines in whole.items()}
 
 
 @lru_cache(maxsize=512)  # the report is rewritten after each entrant
 def _against(
-    first: tuple[str, ...], lines: tuple[str, ...], references: tuple[tuple[str, ...], ...]
+    first: tuple[str, ...] | None, lines: tuple[str, ...], references: tuple[tuple[str, ...], ...]
 ) -> dict[str, Interval]:
-    """The intervals of a system; the p-value is against the first, None for the first itself."""
-    systems = {"first": first} if lines is first else {"first": first, "this": lines}
+    """The intervals of a system; with a p-value against the first, unless it is the first itself (None)."""
+    systems = {"this": lines} if first is None else {"first": first, "this": lines}
     return list(paired_bootstrap(systems, references).values())[-1]
 
 

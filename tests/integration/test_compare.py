@@ -12,11 +12,12 @@ from test_train_classifier import folder_of_classes
 from training_help import pairs, recipe
 
 from regard.cli import main
-from regard.comparison import compare, queue
+from regard.comparison import Comparison, compare, measure, queue
 from regard.comparison.entrants import SkippedVariant, parse_entrants, slug, with_one_precision
 from regard.comparison.grid import grid_tables, labels, variants
 from regard.comparison.results import Entry, precisions
 from regard.errors import ConfigError, ModelFolderError
+from regard.evaluation import test_set
 from regard.evaluation.significance import paired_bootstrap, welch_p
 from regard.inference.translator import Translator
 from regard.training import Interrupted, train
@@ -121,6 +122,18 @@ def test_paired_bootstrap_tells_a_better_system_from_an_equal_one() -> None:
     assert found["worse"]["bleu"].half_width > 0
     alone = paired_bootstrap({"worse": worse}, [references], samples=200)["worse"]
     assert alone["chrf"].score == found["worse"]["chrf"].score
+
+
+def test_equal_translations_have_p_1_and_only_the_first_has_none(tmp_path: Path) -> None:
+    lines = [f"the cat sat on mat {number}" for number in range(5)]
+    (tmp_path / "translations").mkdir()
+    for name in ("a", "b"):
+        (tmp_path / "translations" / f"{name}-1.txt").write_text("".join(f"{line}\n" for line in lines), "utf-8")
+    record = {"runs": {name: {"entrant": name} for name in ("a", "b")}, "task": "translation", "asked": {}}
+    held_out = measure.Test(text=test_set.TestSet("test", lines, [lines]))
+    first, second = Comparison.read(record, tmp_path, held_out).entries
+    assert first.intervals["bleu"].p_value is None
+    assert second.intervals["bleu"].p_value == 1
 
 
 def test_text_models_are_compared_on_the_same_pieces_and_resumed(
