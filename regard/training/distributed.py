@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import json
 import os
+import sys
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -111,8 +112,9 @@ class Ranks(Group):
 
     def attach(self, model: nn.Module) -> None:
         """Allocate the buffer that is summed."""
+        self._gradients = Gradients(model, self.size, self.device)
         with _noticing_loss():
-            self._gradients = Gradients(model, self.rank, self.size, self.device)
+            self._gradients.share_memory(self.rank)
 
     def share(self, batch: Batch) -> Batch:
         """The rows rank, rank + size, …: similar lengths for every rank, since batches are sorted by length."""
@@ -121,9 +123,9 @@ class Ranks(Group):
     def sum_gradients(self, *values: float) -> Sequence[float]:
         """Afterwards every parameter has the summed gradient."""
         assert self._gradients is not None
+        self._gradients.collect()
+        total = self.sum(*values)  # every rank has collected when it returns
         with _noticing_loss():
-            self._gradients.collect()
-            total = self.sum(*values)  # every rank has collected when it returns
             self._gradients.reduce()
         return total
 
@@ -184,9 +186,11 @@ def must_not_share_store() -> bool:
 
 @contextmanager
 def _noticing_loss() -> Iterator[None]:
+    """Around exchanges only: gloo and NCCL raise a RuntimeError when a connection is closed or silent."""
     try:
         yield
-    except RuntimeError as error:  # what gloo and NCCL raise when a connection is closed or silent
+    except RuntimeError as error:
+        print(f"rank {os.environ['RANK']}: {error}", file=sys.stderr, flush=True)
         raise RankLost from error
 
 

@@ -27,7 +27,7 @@ class Gradients:
     normalisation are averaged over the ranks.
     """
 
-    def __init__(self, model: nn.Module, rank: int, size: int, device: torch.device) -> None:
+    def __init__(self, model: nn.Module, size: int, device: torch.device) -> None:
         self.size = size
         self.parameters = [parameter for parameter in model.parameters() if parameter.requires_grad]
         self.averages = [
@@ -44,7 +44,11 @@ class Gradients:
             part.as_strided(tensor.shape, tensor.stride())
             for part, tensor in zip(parts, [*self.parameters, *self.averages], strict=True)
         ]
-        self.shared = _shared_memory(self.flat, rank, size)
+        self.shared: SharedMemory | None = None
+
+    def share_memory(self, rank: int) -> None:
+        """Use shared memory for the exchange if all ranks can; every rank calls this."""
+        self.shared = _shared_memory(self.flat, rank, self.size)
 
     @torch.no_grad()
     def collect(self) -> None:

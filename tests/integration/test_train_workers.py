@@ -32,7 +32,8 @@ from regard.models.contract import Model
 from regard.storage.run import read_run
 from regard.storage.weights import read_tensors
 from regard.training import dry_run, saving, speed, train
-from regard.training.distributed import Group
+from regard.training.distributed import Group, RankLost, Ranks
+from regard.training.gradients import Gradients
 from regard.training.launch import _status
 from regard.training.progress import Silent
 from regard.training.tasks import task_of
@@ -103,6 +104,32 @@ def test_no_rank_leaves_a_validation_alone(monkeypatch: pytest.MonkeyPatch) -> N
     for run in (one_of_two, alone):
         saving.stop_if_asked(run)()  # type: ignore[arg-type]
     assert stopped == [alone]
+
+
+def test_only_a_failed_exchange_is_a_lost_rank(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("RANK", "1")
+    ranks = Ranks.__new__(Ranks)
+    ranks.rank, ranks.size, ranks.device = 1, 2, torch.device("cpu")
+
+    def fails(*given: object, **more: object) -> None:
+        raise RuntimeError("not enough memory")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(torch, "zeros", fails)
+        with pytest.raises(RuntimeError, match="not enough memory"):
+            ranks.attach(torch.nn.Linear(2, 2))
+    ranks._gradients = Gradients(torch.nn.Linear(2, 2), 2, ranks.device)
+    with monkeypatch.context() as patch:
+        patch.setattr(Gradients, "collect", fails)
+        with pytest.raises(RuntimeError, match="not enough memory"):
+            ranks.sum_gradients(1.0)
+    assert not capsys.readouterr().err
+    monkeypatch.setattr(torch.distributed, "all_reduce", fails)
+    with pytest.raises(RankLost):
+        ranks.sum(1.0)
+    assert capsys.readouterr().err == "rank 1: not enough memory\n"
 
 
 def build_nothing(source: int, target: int) -> Model:
