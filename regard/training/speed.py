@@ -9,6 +9,7 @@ be faster by a margin: it rounds.
 from __future__ import annotations
 
 import copy
+import itertools
 import statistics
 import sys
 import time
@@ -140,11 +141,11 @@ class _Measured:
 def seconds_per_update(task: PreparedTask[object], model: Predictor, group: Group, most: int) -> float:
     """The median time of `most` updates after a first one, or the time of the first; the model is spoilt."""
     optimizer, plan, took = build_optimizer(model.train(), task.settings), task.plan(), []
-    items = plan.epoch(0)
+    items = itertools.cycle(plan.epoch(0))
     group.attach(model)
     for number in range(1 + min(most, MOST_UPDATES)):
-        batch = plan.batch(items[number % len(items)])
-        took.append(seconds_of_update(task, model, optimizer, [batch], CPU, group))
+        batches = [plan.batch(item) for item in itertools.islice(items, task.settings.accumulate)]
+        took.append(seconds_of_update(task, model, optimizer, batches, CPU, group))
         if group.size == 1 and number and sum(took) > MOST_SECONDS:
             break
     return statistics.median(took[1:] or took)
@@ -205,7 +206,8 @@ def _key(task: PreparedTask[object], model: Predictor, cores: int) -> str:
     machine, plan = this_machine(), task.plan()
     parameters = sum(parameter.numel() for parameter in model.parameters())
     tokens = plan.batch(plan.epoch(0)[0]).target_tokens
-    sizes = f"2^{parameters.bit_length()} parameters, 2^{tokens.bit_length()} {task.unit}"
+    batches = f"{task.settings.accumulate} x 2^{tokens.bit_length()} {task.unit}"
+    sizes = f"2^{parameters.bit_length()} parameters, {batches}"
     here = f"{machine.cpu}, {cores} threads, torch {machine.torch}"
     return f"{here}: {task.recipe.model.kind}, {sizes}, {task.settings.precision}"
 

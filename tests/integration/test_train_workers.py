@@ -28,7 +28,7 @@ from regard.data.text.batches import collate
 from regard.errors import ConfigError
 from regard.inference.translator import Translator
 from regard.machine import processor
-from regard.models.contract import Model
+from regard.models.contract import Batch, Model
 from regard.storage.run import read_run
 from regard.storage.weights import read_tensors
 from regard.training import dry_run, saving, speed, train
@@ -265,6 +265,23 @@ def test_a_dry_run_is_of_what_the_training_would_choose(
     assert "1 process of 2 threads, float32;" in shown, "10 updates of 2 s are not worth measuring"
     assert "GB in one process\n" in shown
     assert not asked
+
+
+def test_a_measured_update_accumulates_as_the_training_does(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    train(recipe(accumulate=3, updates=1), train=TRAIN, valid=VALID, out=tmp_path, progress=False)
+    task = task_of(read_run(tmp_path / "training").recipe).open(tmp_path / "training")
+    real, batches, tokens = speed.add_gradient, [], []
+
+    def add_gradient(task: Any, model: Any, batch: Batch, total_tokens: int, *given: Any, **more: Any) -> Any:
+        batches.append(batch.target_tokens)
+        tokens.append(total_tokens)
+        return real(task, model, batch, total_tokens, *given, **more)
+
+    monkeypatch.setattr(speed, "add_gradient", add_gradient)
+    speed.seconds_per_update(task, task.build(), Group(), 1)
+    assert tokens == [sum(batches[:3])] * 3 + [sum(batches[3:])] * 3
+    single = task.changed(["training.accumulate=1"])
+    assert speed._key(task, task.build(), 2) != speed._key(single, task.build(), 2)
 
 
 @pytest.mark.slow
