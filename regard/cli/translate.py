@@ -2,7 +2,7 @@
 
 import os
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, BinaryIO, Literal
@@ -181,9 +181,8 @@ def translate(
     if at_terminal:
         end = "Ctrl-Z and Enter end" if os.name == "nt" else "Ctrl-D ends"
         typer.echo(f"type a sentence and press Enter; {end}", err=True)
-    errors: list[DataError] = []
     translations = translator.translate_lines(
-        _until_error(_input_lines(input_file), errors),
+        _input_lines(input_file),
         search=settings,
         attention=alignments,
         prefixes=None if prefix is None else read_lines(prefix),
@@ -198,8 +197,6 @@ def translate(
             out.write(show(number, translation).encode())
             out.flush()
             show_progress("lines translated", number + 1, total)
-        if errors:
-            raise errors[0]
 
 
 def _load(models: list[Path], device: str) -> "Translator":
@@ -238,14 +235,6 @@ def _how_many_lines(path: Path | None) -> int | None:
         return sum(1 for _ in read_lines(path))
     except DataError:
         return None
-
-
-def _until_error(lines: Iterable[str], errors: list[DataError]) -> Iterator[str]:
-    """The lines before the first that cannot be read; the error is kept, to be raised when they are translated."""
-    try:
-        yield from lines
-    except DataError as error:
-        errors.append(error)
 
 
 # --- lines out ----------------------------------------------------------------------------------------------------

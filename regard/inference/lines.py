@@ -11,7 +11,7 @@ from regard.config.settings import SearchSettings
 from regard.decoding.engines.choice import Engines
 from regard.decoding.engines.engine import Extras, Sentence
 from regard.decoding.text_model import TextModel
-from regard.errors import ConfigError
+from regard.errors import ConfigError, RegardError
 from regard.inference.long_lines import Bound, cut_line
 from regard.inference.results import Results
 from regard.inference.translation import Translation
@@ -39,11 +39,17 @@ class Lines:
         extras: Extras,
         window: int = WINDOW,
     ) -> Iterator[Translation]:
-        """One translation for each line, in order; `window` lines are read at a time."""
-        numbered = numbered_lines(lines, prefixes)
+        """One translation for each line, in order; `window` lines are read at a time.
+
+        If a line or prefix cannot be read, that is raised after the translations of the lines before it.
+        """
+        errors: list[RegardError] = []
+        numbered = _until_error(numbered_lines(lines, prefixes), errors)
         while chunk := list(itertools.islice(numbered, max(1, window))):
             done = dict(self.as_done(chunk, settings, extras))
             yield from (done[number] for number, _, _ in chunk)
+        if errors:
+            raise errors[0]
 
     def as_done(
         self, chunk: Iterable[Line], settings: SearchSettings, extras: Extras, bound: Bound = cut_line
@@ -83,3 +89,11 @@ def numbered_lines(lines: Iterable[str], prefixes: Iterable[str] | None = None) 
             fewer = "lines" if line is missing else "prefixes"
             raise ConfigError(f'prefix: the {fewer} end before number {number + 1}: give one prefix (or "") a line.')
         yield number, line, prefix
+
+
+def _until_error(lines: Iterable[Line], errors: list[RegardError]) -> Iterator[Line]:
+    """The lines before the first that cannot be read; the error is kept."""
+    try:
+        yield from lines
+    except RegardError as error:
+        errors.append(error)

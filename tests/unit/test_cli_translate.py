@@ -162,6 +162,32 @@ def test_invalid_utf8_names_the_line_after_the_lines_before_it(
 
 
 @pytest.mark.parametrize(
+    ("lines", "prefixes", "message"),
+    [
+        (b"the cat\nthe dog\nsch\xf6n\nthe house\n", b"here\n\n\n\n", "stdin:3: byte 0xf6 at position 4 is not UTF-8"),
+        (b"the cat\nthe dog\nthe house\n", b"here\n\nsch\xf6n\n", "prefix:3: byte 0xf6 at position 4 is not UTF-8"),
+        (b"the cat\nthe dog\nthe house\n", b"here\n\n", "the prefixes end before number 3"),
+        (b"the cat\nthe dog\n", b"here\n\n\n", "the lines end before number 3"),
+    ],
+)
+def test_lines_before_a_fault_of_lines_or_prefixes_are_translated(
+    model: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsysbinary: pytest.CaptureFixture[bytes],
+    lines: bytes,
+    prefixes: bytes,
+    message: str,
+) -> None:
+    (tmp_path / "prefix").write_bytes(prefixes)
+    status, out, err = run(monkeypatch, capsysbinary, lines, "translate", model, "--prefix", tmp_path / "prefix")
+    assert status == 2
+    assert len(out.splitlines()) == 2
+    assert out.startswith("here")
+    assert message in err
+
+
+@pytest.mark.parametrize(
     ("options", "message"),
     [
         (("--set", "search.baem=2"), "did you mean search.beam?"),
