@@ -191,7 +191,7 @@ def translate(
     show = json_lines(alignments) if form == "json" else text_lines(settings.n_best > 1, scores, alignments)
     quiet = at_terminal or (output_file is None and sys.stdout.isatty())
     with _output(output_file) as out, bar_on_stderr(wanted=not quiet) as show_progress:
-        total = None if quiet or not sys.stderr.isatty() else _how_many_lines(input_file)  # for the bar alone
+        total = None if quiet or not sys.stderr.isatty() else _count_lines(input_file)  # for the bar alone
         show_progress("lines translated", 0, total)  # the clock starts here
         for number, translation in enumerate(translations):
             out.write(show(number, translation).encode())
@@ -225,8 +225,8 @@ def _input_lines(path: Path | None) -> Iterator[str]:
     return decode_lines(sys.stdin.buffer, "stdin") if path is None else read_lines(path)
 
 
-def _how_many_lines(path: Path | None) -> int | None:
-    """None if they can be read only once, or not at all (which is told when they are translated)."""
+def _count_lines(path: Path | None) -> int | None:
+    """The number of lines; None for pipes and unreadable files; errors are reported during translation."""
     from regard.data.lines import read_lines
 
     if path is None or not path.is_file():

@@ -6,7 +6,8 @@ models/de-en, de-en/luong, de-en/*           a model folder or installed models,
 de-en/luong:search.beam=1                    the same with changed search settings
 luong:model.score={dot,general}              a grid: one entrant for each value
 
-A name of both a recipe and a group of installed models, as two-ears, is the recipe; two-ears/bam is the model.
+If a recipe and a group of installed models share a name, such as two-ears, it means the recipe; two-ears/bam is the
+model.
 
 Search settings do not change a training: variants that differ in nothing else are trained once.
 """

@@ -70,7 +70,7 @@ def compare(
     if text and test is None and train is None:
         test = own_test(chosen)
     queue = _Queue(Path(out), train, valid, _test(text, train, test, gold, sentences, beam), device, threads, progress)
-    asked = {"train": _told(train), "test": _told(test), "budget": budget, "epochs": epochs}
+    asked = {"train": _describe_data(train), "test": _describe_data(test), "budget": budget, "epochs": epochs}
     queue.open(asked | {"vocabulary": vocabulary, "beam": beam, "overrides": list(overrides)}, chosen[0].task)
     # Seeds outside, so that an interrupted comparison has results for every entrant.
     for seed in range(1, seeds + 1):
@@ -99,7 +99,7 @@ def _ends(budget: str | None, epochs: float | None) -> list[str]:
     return [f"training.{name}={'none' if value is None else value}" for name, value in ends.items()]
 
 
-def _told(data: object) -> str:
+def _describe_data(data: object) -> str:
     """Data as one line, to recognise it on resume."""
     if data is None:
         return ""

@@ -30,7 +30,7 @@ from torch.distributed.rendezvous import rendezvous
 from regard.models.contract import Batch
 from regard.training.gradients import Gradients
 
-PATIENCE = timedelta(minutes=30)  # for one exchange: the lead may be writing a checkpoint
+EXCHANGE_TIMEOUT = timedelta(minutes=30)  # for one exchange: the lead may be writing a checkpoint
 LOST = 75  # exit status of a rank that lost another one; EX_TEMPFAIL: trying again may help
 
 
@@ -104,10 +104,12 @@ class Ranks(Group):
     def __init__(self, device: torch.device) -> None:
         # Numbers and texts travel through gloo. Gradients of a GPU go through NCCL.
         backend = "cpu:gloo,cuda:nccl" if device.type == "cuda" else "gloo"
-        store, self.rank, self.size = next(rendezvous("env://", timeout=PATIENCE))
-        dist.init_process_group(backend, store=_own_part(store), rank=self.rank, world_size=self.size, timeout=PATIENCE)
+        store, self.rank, self.size = next(rendezvous("env://", timeout=EXCHANGE_TIMEOUT))
+        dist.init_process_group(
+            backend, store=_own_part(store), rank=self.rank, world_size=self.size, timeout=EXCHANGE_TIMEOUT
+        )
         self.device = device
-        self._patient = dist.new_group(backend="gloo", timeout=timedelta(days=30))
+        self._barrier_group = dist.new_group(backend="gloo", timeout=timedelta(days=30))
         self._gradients: Gradients | None = None
 
     def attach(self, model: nn.Module) -> None:
@@ -160,7 +162,7 @@ class Ranks(Group):
     def wait(self) -> None:
         """Python sleeps meanwhile, so that a signal is heard."""
         with _noticing_loss():
-            work = dist.barrier(self._patient, async_op=True)
+            work = dist.barrier(self._barrier_group, async_op=True)
             assert work is not None
             while not work.is_completed():
                 time.sleep(0.02)

@@ -131,7 +131,7 @@ def measure(task: PreparedTranslation, model: Predictor, device: torch.device, t
 
 
 def cost_of_updates(task: PreparedTranslation, model: Predictor, device: torch.device, group: Group) -> Cost:
-    """Run updates on the longest batch, for memory, and on typical ones, for time; the model is spoilt."""
+    """Run updates on the longest batch, for memory, and on typical ones, for time; modifies the model."""
     prepared, plan, accumulate = task.prepared, task.plan(), task.settings.accumulate
     optimizer = build_optimizer(model.train(), task.settings)
     group.attach(model)

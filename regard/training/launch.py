@@ -24,7 +24,7 @@ from regard.training.interrupt import Interrupted
 
 JOB = "job.json"  # in OUT/training: the launcher's job that began it
 RESTARTS = 3  # after that many losses without a new checkpoint, give up
-PATIENCE = 600  # seconds for the ranks to save and end after a signal
+SHUTDOWN_TIMEOUT = 600  # seconds for the ranks to save and end after a signal
 WORKER = "REGARD_WORKER"  # set in the environment of the ranks that `launch` starts
 
 
@@ -81,7 +81,7 @@ def run_ranks(command: Sequence[str], workers: int, threads: int) -> int:
             local_addr="127.0.0.1",
             max_restarts=0,
             monitor_interval=0.1,
-            shutdown_timeout=PATIENCE,
+            shutdown_timeout=SHUTDOWN_TIMEOUT,
         )
         surroundings = {
             "OMP_NUM_THREADS": str(threads),
@@ -124,7 +124,7 @@ def answer_of_ranks(function: str, words: Sequence[str], workers: int, threads: 
 
 
 def _status(codes: list[int]) -> int:
-    """One status for all ranks: an end of their own will, before a kill, before the loss that a kill causes."""
+    """The exit status of all ranks: exit codes take precedence over signals, signals over lost connections."""
     chosen = [code for code in codes if code >= 0 and code != LOST] or [code for code in codes if code < 0] or [LOST]
     return chosen[0]
 

@@ -1,6 +1,6 @@
 """Preparing a recipe and text in OUT/training; resuming needs nothing else.
 
-run.json            recipe, description of the text, machine; written last: without it nothing can be resumed
+run.json            version, recipe, description of the text; written last: without it nothing can be resumed
 source.tokenizer.json, target.tokenizer.json, or tokenizer.json
 train/, valid/      token ids, memory-mapped
 guide.npy           for each target token of train/ its aligned source position, for guided attention

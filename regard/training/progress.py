@@ -22,10 +22,10 @@ from regard.storage.files import write_bytes
 from regard.training.checkpoint import TrainingState
 from regard.training.task import Measured
 
-# validation metrics besides the loss, with their format
 SAMPLE_LENGTH = 120  # printed characters of a sample
 WORKING_SECONDS = 30.0  # between two lines about a long step
 STEP_SECONDS = 0.2  # between two changes of its bar
+# validation metrics besides the loss, with their format
 QUALITIES = {"perplexity": "perplexity {:.2f}", "bleu": "BLEU {:.1f}", "accuracy": "accuracy {:.2%}"}
 
 

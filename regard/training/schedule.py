@@ -21,8 +21,8 @@ def next_learning_rate(settings: LoopSettings, state: TrainingState) -> float:
     """The learning rate of the next update; with a budget, advances warm-up or decay."""
     if settings.budget is None:
         return learning_rate(settings, state.update + 1, state.total, state.plateau)
-    bend(settings, state)
-    return bent_learning_rate(settings, state)
+    advance_schedule(settings, state)
+    return budget_learning_rate(settings, state)
 
 
 def learning_rate(settings: LoopSettings, update: int, total: int | None, plateau: float = 1.0) -> float:
@@ -38,7 +38,7 @@ def learning_rate(settings: LoopSettings, update: int, total: int | None, platea
     return peak * _after_warmup(settings, update, max(warmup, 1), share, plateau)
 
 
-def bend(settings: LoopSettings, state: TrainingState) -> None:
+def advance_schedule(settings: LoopSettings, state: TrainingState) -> None:
     """Advance warm-up or decay by one update, towards the currently estimated last update.
 
     The warm-up takes a quarter of a budget at most. If the budget shrinks to less than three times the updates that
@@ -57,8 +57,8 @@ def bend(settings: LoopSettings, state: TrainingState) -> None:
         state.decayed = 1.0 if left <= 1 else state.decayed + (1 - state.decayed) / left
 
 
-def bent_learning_rate(settings: LoopSettings, state: TrainingState) -> float:
-    """The learning rate of the update after `state`, after `bend`."""
+def budget_learning_rate(settings: LoopSettings, state: TrainingState) -> float:
+    """The learning rate of the update after `state`, after `advance_schedule`."""
     level, number = settings.learning_rate * state.warm, state.update + 1
     if not state.peak_update:
         return level

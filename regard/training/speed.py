@@ -1,9 +1,9 @@
-"""How a training is faster: in one process with all threads or in one per core, in float32 or in bfloat16.
+"""Selects processes and precision by measured speed.
 
-`regard train` measures these for a few updates with the model and the batches of the training, if that is going to
-take minutes. The seconds are kept in the user's cache folder, for each processor, model size and batch size. A tie goes
-to several processes: beside a busy program, threads of one process wait for each other at every step. bfloat16 has to
-be faster by a margin: it rounds.
+`regard train` measures one process with all threads against one per core, and float32 against bfloat16, for a few
+updates with the model and the batches of the training, if that is going to take minutes. The seconds are kept in the
+user's cache folder, for each processor, model size and batch size. A tie goes to several processes: beside a busy
+program, threads of one process wait for each other at every step. bfloat16 has to be faster by a margin: it rounds.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ class Choice:
 
 
 def fastest(task: PreparedTask[object], model: Predictor, folder: Path, reporter: Reporter, *, several: bool) -> Choice:
-    """What is faster for this training; without `several`, in one process.
+    """Select processes and precision; `several` allows more than one process.
 
     A short training is not measured: it gets one process, and float32 unless its recipe says otherwise.
     """
@@ -139,7 +139,7 @@ class _Measured:
 
 
 def seconds_per_update(task: PreparedTask[object], model: Predictor, group: Group, most: int) -> float:
-    """The median time of `most` updates after a first one, or the time of the first; the model is spoilt."""
+    """The median time of `most` updates after a first one, or the time of the first; modifies the model."""
     optimizer, plan, took = build_optimizer(model.train(), task.settings), task.plan(), []
     items = itertools.cycle(plan.epoch(0))
     group.attach(model)
@@ -202,7 +202,7 @@ def measure_as_rank() -> None:
 
 
 def _key(task: PreparedTask[object], model: Predictor, cores: int) -> str:
-    """Processor, cores, model and batch; sizes within a factor of about two are one."""
+    """Processor, cores, model and batch; sizes are rounded up to powers of two."""
     machine, plan = this_machine(), task.plan()
     parameters = sum(parameter.numel() for parameter in model.parameters())
     tokens = plan.batch(plan.epoch(0)[0]).target_tokens

@@ -106,7 +106,7 @@ def _asked_team(
 
 
 def team_of(workers: int, threads: int | None = None) -> Team:
-    """So many processes; they share the cores, unless the threads of each are given."""
+    """A team of `workers` processes. They share the cores unless `threads` is given."""
     return Team() if workers == 1 else Team(workers, threads or max(1, torch.get_num_threads() // workers))
 
 
