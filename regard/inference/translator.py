@@ -364,8 +364,17 @@ class Translator:
 
     @property
     def model(self) -> Model:
-        """The model, in evaluation mode; its weights may be changed before the first translation."""
+        """The model, in evaluation mode; its weights may be changed before the first translation.
+
+        Since they may change, `search.engine = "auto"` selects torch from then on.
+        """
+        model = self._model.model
         self._model.compiled.forget()
+        return model
+
+    @property
+    def read_only_model(self) -> Model:
+        """The model for callers that do not change its weights: the engine stays the same."""
         return self._model.model
 
     @property

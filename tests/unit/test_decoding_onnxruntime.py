@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from fastapi.testclient import TestClient
 from test_decoding_graphs import CASES, WORDS, make, write
 
 from regard.config.recipes import check_recipe
@@ -24,6 +25,9 @@ from regard.errors import ConfigError, ContractError
 from regard.inference.translator import Translator
 from regard.machine import processor
 from regard.models import build_model
+from regard.serve.app import build_app
+from regard.serve.languages import Languages
+from regard.serve.models import ServedModel, ServedModels
 
 pytest.importorskip("onnxruntime")
 from regard.decoding.engines.batches import even_batches
@@ -162,6 +166,21 @@ def test_auto_takes_a_compiled_engine_for_folders_only(folder: Path) -> None:
     assert translator.translate(LINES[0], attention=True).attention is not None
     assert translator.model is not None  # whoever has it may change it
     assert names(SearchSettings()) == "torch"
+
+
+def test_who_only_reads_the_model_keeps_the_engine(folder: Path) -> None:
+    translator = Translator.load(folder)
+    described = repr(translator)
+    assert "engine onnxruntime" in described
+    models = ServedModels([ServedModel("small", translator, Languages("en", "de"))])
+    with TestClient(build_app(models), base_url="http://127.0.0.1") as client:
+        (about,) = client.get("/api/models").json()["models"]
+        assert about["parameters"] > 0
+        asked = {"model": "small", "source": [5, 3], "target": [5, 3], "node": "decoder.1", "place": 1}
+        assert client.post("/api/node", json=asked).status_code == 200
+    assert repr(translator) == described
+    assert translator.evaluate(LINES, LINES).likelihood is not None
+    assert repr(translator) == described
 
 
 def test_a_processor_that_fails_the_trial_leaves_the_engine_out(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
