@@ -12,12 +12,15 @@ import numpy as np
 import pytest
 import torch
 from fastapi.testclient import TestClient
+from safetensors.torch import load_file, save_file
 from test_decoding_graphs import CASES, WORDS, make, write
 
 from regard.config.recipes import check_recipe
 from regard.config.settings import SearchSettings
+from regard.config.vocabulary import UNK
 from regard.data.text.batches import source_batch
 from regard.data.text.tokenizer import Tokenizer
+from regard.decoding.engines.torch import TorchEngine
 from regard.decoding.hypothesis import Hypothesis
 from regard.decoding.search import search
 from regard.decoding.shortlist import Shortlist
@@ -131,10 +134,13 @@ LINES = ["the small house stands here", "a green tree", "the cat saw a small dog
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_small(tmp_path_factory.mktemp("models") / "small", "bahdanau")
+
+
+def write_small(path: Path, kind: str) -> Path:
     from regard.inference.folder import write_folder
 
-    path = tmp_path_factory.mktemp("models") / "small"
-    model = {"kind": "bahdanau", "hidden_size": 24, "embedding_size": 16}
+    model = {"kind": kind, "hidden_size": 24, "embedding_size": 16}
     text = {"tokenizer": "word", "vocabulary_size": 300, "min_frequency": 1, "joint": True}
     recipe = check_recipe({"model": model, "text": text, "training": {"updates": 1}}, "test")
     tokenizer = Tokenizer.train(LINES[:3], recipe.text)
@@ -153,6 +159,16 @@ def texts(translator: Translator, **search: Any) -> list[str]:
 def test_the_engine_translates_like_torch(folder: Path, search: dict[str, Any]) -> None:
     translator = Translator.load(folder)
     assert texts(translator, engine="onnxruntime", **search) == texts(translator, engine="torch", **search)
+
+
+def test_without_attention_an_unknown_word_is_searched_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = write_small(tmp_path / "model", "seq2seq")
+    tensors = load_file(path / "model.safetensors")
+    tensors["embeddings.output_bias"][UNK] = 50.0
+    save_file(tensors, path / "model.safetensors")
+    translator = Translator.load(path)
+    monkeypatch.setattr(TorchEngine, "search", lambda *given: pytest.fail("searched again"))
+    assert "<unk>" in translator.translate(LINES[0], search={"engine": "onnxruntime"}).text
 
 
 def test_auto_takes_a_compiled_engine_for_folders_only(folder: Path) -> None:
