@@ -315,7 +315,7 @@ def test_training_measures_the_loss_of_int8(tmp_path: Path, capsys: pytest.Captu
 def test_two_threads_share_a_short_request_and_translate_alike(tmp_path: Path) -> None:
     folder = write(make(CASES["bahdanau"]), tmp_path, int8=True)
     sentences = SENTENCES * 5
-    for beam, sizes in ((1, [18, 17]), (5, [18, 17]), (40, [3] * 11 + [2])):
+    for beam, sizes in ((1, [18, 17]), (5, [18, 17]), (40, [3] * 11 + [2]), (60, [2] * 15 + [1] * 5)):
         settings = SearchSettings(beam=beam)
         one, two = (OnnxRuntimeModel(folder, threads=threads) for threads in (1, 2))
         batches = list(even_batches(sentences, settings, ROWS))
