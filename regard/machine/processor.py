@@ -90,13 +90,15 @@ def use(path: str, wanted: str, instead: str) -> Mapping[str, str]:
         )
     missing = {name: value for name, value in found.limits.items() if os.environ.get(name) != value}
     if missing:
+        before = {name: os.environ.get(name) for name in missing}
         os.environ.update(missing)
-        _remember(path, Verdict(True))  # under these limits
         if not _works_here(path):
+            _restore_environment(before)  # the next call tries again
             raise ConfigError(
                 f"{wanted}: this processor needs {settings_text(missing)}, but its libraries are "
                 f"already initialised: set it before Python starts, or {instead}."
             )
+        _remember(path, Verdict(True))  # under these limits
     _in_use[path] = found.limits
     return found.limits
 
@@ -117,6 +119,14 @@ def verdict(path: str) -> Verdict:
     else:
         _known[key, path] = found
     return found
+
+
+def _restore_environment(variables: Mapping[str, str | None]) -> None:
+    for name, value in variables.items():
+        if value is None:
+            os.environ.pop(name, None)
+        else:
+            os.environ[name] = value
 
 
 def settings_text(limits: Mapping[str, str]) -> str:
