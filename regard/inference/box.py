@@ -147,8 +147,10 @@ def model_folder(model: str | Path) -> Path:
 
 
 def _folders(pattern: str, root: Path | None = None) -> list[Path]:
+    """The model folders in the box; a hidden one, such as `de-en/.transformer.part`, is an unfinished packing."""
     root = root or box_folder()
-    return [] if root is None else sorted(path.parent for path in root.glob(f"{pattern}/{CONFIG}"))
+    folders = [] if root is None else sorted(path.parent for path in root.glob(f"{pattern}/{CONFIG}"))
+    return [path for path in folders if not path.parent.name.startswith(".") and not path.name.startswith(".")]
 
 
 def _best(name: str) -> Path:
