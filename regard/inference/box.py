@@ -134,7 +134,7 @@ def model_folder(model: str | Path) -> Path:
     if exists(path / CONFIG):
         if boxed:
             warnings.warn(f"{path}: the folder here is used, not the installed model.", BoxWarning, stacklevel=2)
-            return path.absolute()  # said once: no name of an installed model any more
+            return path.absolute()  # an absolute path is never an installed name: one warning only
         return path
     if not boxed:
         if exists(path):

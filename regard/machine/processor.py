@@ -31,7 +31,7 @@ from regard.errors import ConfigError
 RECORD = "REGARD_PROCESSOR"
 """The environment variable that passes verdicts to child processes."""
 
-PATIENCE = 120  # timeout of a trial in seconds: importing torch from a cold disk is slow
+TRIAL_TIMEOUT = 120  # seconds: importing torch from a cold disk is slow
 
 _ONEDNN = tuple({"ONEDNN_MAX_CPU_ISA": isa} for isa in ("AVX512_CORE_BF16", "AVX512_CORE", "AVX2"))
 LIMITS: dict[str, tuple[dict[str, str], ...]] = {
@@ -158,7 +158,7 @@ def run_child(path: str, limits: Mapping[str, str]) -> int:
     quiet = subprocess.DEVNULL
     try:
         ended = subprocess.run(
-            command, env=environment, stdin=quiet, stdout=quiet, stderr=quiet, timeout=PATIENCE, check=False
+            command, env=environment, stdin=quiet, stdout=quiet, stderr=quiet, timeout=TRIAL_TIMEOUT, check=False
         )
     except (OSError, subprocess.TimeoutExpired):
         return _UNKNOWN
@@ -216,7 +216,7 @@ def _in_fork(work: Callable[[], None]) -> int:
             os._exit(0)
         except BaseException:
             os._exit(_UNKNOWN)
-    until = time.monotonic() + PATIENCE
+    until = time.monotonic() + TRIAL_TIMEOUT
     while time.monotonic() < until:
         ended, status = os.waitpid(child, os.WNOHANG)
         if ended:

@@ -1,11 +1,11 @@
-"""Compiled copies of a model: what an engine made of it, ready to be opened without torch.
+"""Compiled copies of a model: the converted files of an engine, ready to be opened without torch.
 
     MODEL/compiled/ctranslate2-int8/    the files of the engine
         compiled.json                   their sizes; the files of the model, by size, times, inode and SHA-256
 
 A copy is made at its first use. It is kept in the model folder; in the user's cache folder, if the model folder cannot
-be written; and nowhere, if neither can. A copy of other weights, settings, pieces or another version of Regard is never
-opened but made again. Deleting copies is harmless.
+be written; and nowhere, if neither can. A copy is rebuilt when weights, settings, vocabulary or the version of Regard
+change. Deleting copies is harmless.
 
 One process makes a copy while the others wait (flock on the folder that holds the copies). A model folder is untrusted:
 the engine checks each copy against the model before its library parses it.

@@ -68,7 +68,7 @@ SMALL_BATCH = 2048  # tokens with which a batch is still efficient
 
 
 def plan_batches(sentences: Sequence[Sentence], batch_tokens: int) -> list[list[int]]:
-    """Batches of indices, longest sentences first, so that too little memory shows early.
+    """Batches of indices, longest sentences first, so that out-of-memory errors occur early.
 
     A batch has at most `batch_tokens`, padding included, and about an eighth of all unless that is too small to be
     efficient: workers then share few sentences evenly too. It depends on nothing but the sentences.
