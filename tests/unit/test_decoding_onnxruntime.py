@@ -20,6 +20,8 @@ from regard.config.settings import SearchSettings
 from regard.config.vocabulary import UNK
 from regard.data.text.batches import source_batch
 from regard.data.text.tokenizer import Tokenizer
+from regard.decoding.constraints import limits_of
+from regard.decoding.engines.engine import maximum_length
 from regard.decoding.engines.torch import TorchEngine
 from regard.decoding.hypothesis import Hypothesis
 from regard.decoding.search import search
@@ -35,6 +37,7 @@ from regard.serve.models import ServedModel, ServedModels
 pytest.importorskip("onnxruntime")
 from regard.decoding.engines.batches import even_batches
 from regard.decoding.engines.onnxruntime.model import ROWS, OnnxRuntimeModel
+from regard.decoding.engines.onnxruntime.search import Limits
 
 RANDOM = np.random.default_rng(1)
 SENTENCES = [[*RANDOM.integers(4, WORDS, size=size).tolist(), 3] for size in (8, 1, 4, 6, 3, 7, 2)]
@@ -310,6 +313,14 @@ def test_training_measures_the_loss_of_int8(tmp_path: Path, capsys: pytest.Captu
     capsys.readouterr()
     assert main(["info", str(tmp_path / "model")]) == 0
     assert "decoding backend   onnxruntime" in capsys.readouterr().out
+
+
+def test_engines_agree_on_the_maximum_length() -> None:
+    for ratio in (1.15, 0.7, 1.1, 2.3, 1e-9):
+        settings, lengths = SearchSettings(max_length_ratio=ratio), range(1, 301)
+        ours = limits_of(torch.tensor(lengths), settings, None, pad=0).maximum.tolist()
+        assert [maximum_length([5] * length, settings) for length in lengths] == ours
+        assert Limits(np.array(lengths), settings).maximum.tolist() == ours
 
 
 def test_two_threads_share_a_short_request_and_translate_alike(tmp_path: Path) -> None:

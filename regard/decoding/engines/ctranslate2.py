@@ -24,7 +24,7 @@ from regard.config.vocabulary import EOS
 from regard.data.text.tokenizer import Tokenizer
 from regard.decoding.engines.batches import even_batches
 from regard.decoding.engines.ctranslate2_file import MAX_POSITIONS, all_pieces, import_ctranslate2, is_transformer
-from regard.decoding.engines.engine import Extras, OnceMade, Sentence
+from regard.decoding.engines.engine import Extras, OnceMade, Sentence, maximum_length
 from regard.decoding.hypothesis import Hypothesis, StreamedToken
 from regard.decoding.penalties import length_penalty
 from regard.decoding.shortlist import Shortlist
@@ -226,11 +226,6 @@ class CTranslate2Model:
 def exponent(length: int, alpha: float) -> float:
     """The exponent of |Y| that matches the slope of GNMT's ((5 + |Y|) / 6)^alpha at this length."""
     return alpha * length / (5 + length)
-
-
-def maximum_length(sentence: Sequence[int], settings: SearchSettings) -> int:
-    """Maximum length of its translation, as in `constraints.py`."""
-    return int(settings.max_length_ratio * len(sentence)) + settings.max_length_extra
 
 
 def vocabulary_map(shortlist: Shortlist, source: Tokenizer, target: Tokenizer) -> str:

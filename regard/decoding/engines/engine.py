@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from threading import Lock
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
+import numpy as np
+
 from regard.config.settings import SearchSettings
 from regard.decoding.hypothesis import Hypothesis, StreamedToken
 from regard.process import abandon
@@ -38,6 +40,11 @@ class Extras:
 
     def __bool__(self) -> bool:
         return bool(self.attention or self.candidates or self.intervention or self.tree is not None)
+
+
+def maximum_length(sentence: Sequence[int], settings: SearchSettings) -> int:
+    """Maximum length of its translation, in float32 as in `constraints.py`."""
+    return int(np.float32(settings.max_length_ratio) * np.float32(len(sentence))) + settings.max_length_extra
 
 
 class Engine(Protocol):

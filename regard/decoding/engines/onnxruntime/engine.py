@@ -14,7 +14,7 @@ import numpy as np
 from regard.config.models import BahdanauSettings, LuongSettings, ModelConfig, Seq2SeqSettings, TransformerSettings
 from regard.config.settings import SearchSettings
 from regard.config.vocabulary import UNK
-from regard.decoding.engines.engine import Extras, OnceMade, Sentence
+from regard.decoding.engines.engine import Extras, OnceMade, Sentence, maximum_length
 from regard.decoding.engines.graphs.builder import WEIGHTS_FILE, Array
 from regard.decoding.engines.graphs.compile import GRAPH_BYTES, GRAPH_FILES, compile_model, is_compiled
 from regard.decoding.engines.graphs.transformer import MAX_POSITIONS
@@ -59,7 +59,7 @@ class OnnxRuntimeEngine:
         match self._settings:
             case TransformerSettings():
                 reach = MAX_POSITIONS
-                longest = max(longest, int(settings.max_length_ratio * longest) + settings.max_length_extra)
+                longest = max(longest, maximum_length(sentence.ids, settings))
             case None:
                 return False
             case BahdanauSettings() | LuongSettings() as own if own.score == "location":
