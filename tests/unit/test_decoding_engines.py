@@ -36,6 +36,9 @@ class Short:
 
     def prepare(self, settings: SearchSettings) -> None: ...
 
+    def is_open(self, settings: SearchSettings) -> bool:
+        return True
+
     def takes(self, sentence: Sentence, extras: Extras, settings: SearchSettings) -> bool:
         return len(sentence.ids) <= 5 and not extras
 

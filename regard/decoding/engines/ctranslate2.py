@@ -13,7 +13,7 @@ The converted model is kept beside the model (`storage/compiled.py`); with it, n
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -63,6 +63,9 @@ class CTranslate2Engine:
     def prepare(self, settings: SearchSettings) -> None:
         self._copy(settings)
 
+    def is_open(self, settings: SearchSettings) -> bool:
+        return self._key(settings) in self._made
+
     def takes(self, sentence: Sentence, extras: Extras, settings: SearchSettings) -> bool:
         longest = max(len(sentence.ids), maximum_length(sentence.ids, settings))
         return not extras and not sentence.prefix and longest <= MAX_POSITIONS
@@ -84,7 +87,10 @@ class CTranslate2Engine:
         return self._model.model.transformer_weights() is not None
 
     def _copy(self, settings: SearchSettings) -> CTranslate2Model:
-        return self._made.get(("ctranslate2", settings.int8 is True, settings.shortlist), lambda: self._open(settings))
+        return self._made.get(self._key(settings), lambda: self._open(settings))
+
+    def _key(self, settings: SearchSettings) -> Hashable:
+        return "ctranslate2", settings.int8 is True, settings.shortlist
 
     def _open(self, settings: SearchSettings) -> CTranslate2Model:
         """Open the converted model; convert it first, if there is none yet."""

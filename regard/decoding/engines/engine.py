@@ -56,6 +56,9 @@ class Engine(Protocol):
     def prepare(self, settings: SearchSettings) -> None:
         """Make the weights for these settings, once; raise if unsupported."""
 
+    def is_open(self, settings: SearchSettings) -> bool:
+        """Whether the weights for these settings are made; `int8` is not "auto"."""
+
     def takes(self, sentence: Sentence, extras: Extras, settings: SearchSettings) -> bool:
         """Whether it supports this sentence and these extras."""
 
@@ -111,7 +114,6 @@ class OnceMade:
         abandon(*self._made.values())
         self._made, self._lock = {}, Lock()
 
-    def keys(self) -> list[Hashable]:
-        """Keys of the values made so far."""
-        with self._lock:
-            return list(self._made)
+    def __contains__(self, key: Hashable) -> bool:
+        """Whether the value of the key is made."""
+        return key in self._made
