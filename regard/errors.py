@@ -5,6 +5,7 @@ RegardError                 one line: the value, the cause, the remedy
 ├── DataError               an unusable text, alignment, vector or image file
 │   └── LongLine            a line of more pieces than search.max_source
 ├── ModelFolderError        a model folder that is missing, damaged, of another version, or already exists
+│   └── ModelChanged        a model folder that changed after it was opened
 ├── TrainingError           training cannot continue (non-finite loss, no training data)
 ├── WorkerDied              a worker process ended in the middle of its work
 ├── ContractError           a model that violates the contract of `regard.models.contract`
@@ -52,6 +53,10 @@ class LongLine(DataError):  # noqa: N818  (it reads as what it is)
 
 class ModelFolderError(RegardError):
     """A model folder is missing, damaged, written by another version, or already there."""
+
+
+class ModelChanged(ModelFolderError):  # noqa: N818  (it reads as what it is)
+    """A model folder changed after it was opened, so its weights can no longer be read."""
 
 
 class TrainingError(RegardError):

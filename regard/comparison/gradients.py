@@ -42,7 +42,7 @@ def measure_gradients(
             assert text is not None
             translator = Translator.load(entrant.folder)
             chosen = _encoded(translator, text, length, count)
-            found.append(gradient_reach(label, translator.model, chosen))
+            found.append(gradient_reach(label, translator.read_only_model, chosen))
     return found
 
 

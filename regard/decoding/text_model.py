@@ -75,7 +75,8 @@ class TextModel:
 
     def replaces_unknown(self, settings: SearchSettings) -> bool:
         """Whether a search records the most attended source position for <unk> replacement."""
-        return settings.replace_unknown and self.target_tokenizer.says_unknown
+        has_attention = self.settings is None or self.settings.kind != "seq2seq"
+        return settings.replace_unknown and self.target_tokenizer.says_unknown and has_attention
 
 
 def join_models(models: Sequence[TextModel]) -> TextModel:

@@ -49,7 +49,7 @@ class Evaluated(Protocol):
     recipe: Recipe
 
     @property
-    def model(self) -> Model: ...
+    def read_only_model(self) -> Model: ...
 
     @property
     def source_tokenizer(self) -> Tokenizer: ...
@@ -236,7 +236,7 @@ def _check_backward(backward: Evaluated, gold: Sequence[GoldLinks] | None) -> No
 
     if gold is None:
         raise ConfigError("a model of the reverse direction needs gold alignments: give them.")
-    why = why_no_alignment(backward.model)
+    why = why_no_alignment(backward.read_only_model)
     if why is not None:
         raise ConfigError(f"the model of the reverse direction: {why}")
 
@@ -267,10 +267,10 @@ def _force(
         return [], None
     from regard.evaluation.forced_references import force_references, why_no_alignment
 
-    no_alignment = None if gold is None else why_no_alignment(translator.model)
+    no_alignment = None if gold is None else why_no_alignment(translator.read_only_model)
     on_progress("forced decoding", 0, len(sources))
     forced = force_references(
-        translator.model,
+        translator.read_only_model,
         (translator.source_tokenizer, translator.target_tokenizer),
         sources,
         reference,

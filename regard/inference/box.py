@@ -134,7 +134,7 @@ def model_folder(model: str | Path) -> Path:
     if exists(path / CONFIG):
         if boxed:
             warnings.warn(f"{path}: the folder here is used, not the installed model.", BoxWarning, stacklevel=2)
-            return path.absolute()  # said once: no name of an installed model any more
+            return path.absolute()  # an absolute path is never an installed name: one warning only
         return path
     if not boxed:
         if exists(path):
@@ -147,8 +147,10 @@ def model_folder(model: str | Path) -> Path:
 
 
 def _folders(pattern: str, root: Path | None = None) -> list[Path]:
+    """The model folders in the box; a hidden one, such as `de-en/.transformer.part`, is an unfinished packing."""
     root = root or box_folder()
-    return [] if root is None else sorted(path.parent for path in root.glob(f"{pattern}/{CONFIG}"))
+    folders = [] if root is None else sorted(path.parent for path in root.glob(f"{pattern}/{CONFIG}"))
+    return [path for path in folders if not path.parent.name.startswith(".") and not path.name.startswith(".")]
 
 
 def _best(name: str) -> Path:

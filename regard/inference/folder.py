@@ -85,7 +85,10 @@ class Folder:
 
         def read_model() -> Model:
             tune_torch()
-            return absolute.model(own).to(name)
+            self.compiled.check_unchanged()  # the tokenizers were read before
+            read = absolute.model(own)
+            self.compiled.check_unchanged()  # nor while it was read
+            return read.to(name)
 
         source, target = self.source_tokenizer, self.target_tokenizer
         shortlist = read_shortlist(self.path, source, target)

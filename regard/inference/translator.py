@@ -69,11 +69,9 @@ class Translator:
     ) -> None:
         device = device_name(device)
         placed = model.to(device).eval()
-        name = name or recipe.model.kind
-        sides = source_tokenizer, target_tokenizer
-        self._begin(
-            TextModel(LazyModel(lambda: placed), *sides, device, name, shortlist, seen_words), recipe, metrics, folder
-        )
+        named, sides = name or recipe.model.kind, (source_tokenizer, target_tokenizer)
+        text_model = TextModel(LazyModel(lambda: placed), *sides, device, named, shortlist, seen_words)
+        self._begin(text_model, recipe, metrics, folder)
 
     def _begin(
         self, model: TextModel, recipe: Recipe, metrics: Mapping[str, Any] | None, folder: Path | None = None
@@ -86,8 +84,7 @@ class Translator:
 
     def _assemble(self, model: TextModel) -> None:
         self._model = model
-        self._engines = Engines(model)
-        self._results = Results(model)
+        self._engines, self._results = Engines(model), Results(model)
         self._lines = Lines(model, self._engines, self._results)
 
     @classmethod
@@ -99,17 +96,15 @@ class Translator:
         `model` is needed if the folder holds the weights of a class of your own: the model, or a function that
         builds it for the sizes of the source and target vocabularies.
         """
-        read = read_folder(model_folder(folder))
-        loaded = cls.__new__(cls)
+        loaded, read = cls.__new__(cls), read_folder(model_folder(folder))
         loaded._begin(read.text_model(device, model), read.recipe, read.metrics, read.path if model is None else None)
         return loaded
 
     @classmethod
     def ensemble(cls, translators: Sequence[Translator]) -> Translator:
         """An ensemble of models with the same vocabularies, with the search settings of the first."""
-        first, joint = translators[0], join_models([translator._model for translator in translators])
-        joined = cls.__new__(cls)
-        joined._begin(joint, first.recipe, first.metrics)
+        joined, first = cls.__new__(cls), translators[0]
+        joined._begin(join_models([each._model for each in translators]), first.recipe, first.metrics)
         joined.parts = tuple(translators)
         return joined
 
@@ -207,8 +202,7 @@ class Translator:
 
         A line longer than `search.max_source` pieces raises `LongLine` before anything is translated.
         """
-        settings = self.search_settings(search)
-        return self._lines.as_done(numbered_lines(lines), settings, Extras(attention), refuse_line)
+        return self._lines.as_done(numbered_lines(lines), self.search_settings(search), Extras(attention), refuse_line)
 
     def stream(self, text: str, *, search: SearchChanges = None) -> Iterator[StreamedPiece]:
         """Stream the pieces of the translation of one line, by greedy search or sampling."""
@@ -364,8 +358,14 @@ class Translator:
 
     @property
     def model(self) -> Model:
-        """The model, in evaluation mode; its weights may be changed before the first translation."""
+        """The model, whose weights may be changed before the first translation: "auto" selects torch from now on."""
+        model = self.read_only_model
         self._model.compiled.forget()
+        return model
+
+    @property
+    def read_only_model(self) -> Model:
+        """The model, in evaluation mode, whose weights must not be changed: the engine stays the same."""
         return self._model.model
 
     @property

@@ -31,7 +31,7 @@ def export_compact(path: Path, out: Path) -> tuple[int, int]:
         raise ModelFolderError(f"{path}: holds a model of your own class: compact its weights yourself.")
     loaded = load(path)  # checks everything that is copied
     if isinstance(loaded, Translator):
-        assert loaded.model is not None  # read at first use
+        assert loaded.read_only_model is not None  # read at first use
     with new_folder(out) as folder:
         write_tensors(folder / WEIGHTS, compact_tensors(read_tensors(path / WEIGHTS)))
         for name in MODEL_FILES:

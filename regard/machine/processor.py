@@ -31,7 +31,7 @@ from regard.errors import ConfigError
 RECORD = "REGARD_PROCESSOR"
 """The environment variable that passes verdicts to child processes."""
 
-PATIENCE = 120  # timeout of a trial in seconds: importing torch from a cold disk is slow
+TRIAL_TIMEOUT = 120  # seconds: importing torch from a cold disk is slow
 
 _ONEDNN = tuple({"ONEDNN_MAX_CPU_ISA": isa} for isa in ("AVX512_CORE_BF16", "AVX512_CORE", "AVX2"))
 LIMITS: dict[str, tuple[dict[str, str], ...]] = {
@@ -90,13 +90,15 @@ def use(path: str, wanted: str, instead: str) -> Mapping[str, str]:
         )
     missing = {name: value for name, value in found.limits.items() if os.environ.get(name) != value}
     if missing:
+        before = {name: os.environ.get(name) for name in missing}
         os.environ.update(missing)
-        _remember(path, Verdict(True))  # under these limits
         if not _works_here(path):
+            _restore_environment(before)  # the next call tries again
             raise ConfigError(
                 f"{wanted}: this processor needs {settings_text(missing)}, but its libraries are "
                 f"already initialised: set it before Python starts, or {instead}."
             )
+        _remember(path, Verdict(True))  # under these limits
     _in_use[path] = found.limits
     return found.limits
 
@@ -117,6 +119,14 @@ def verdict(path: str) -> Verdict:
     else:
         _known[key, path] = found
     return found
+
+
+def _restore_environment(variables: Mapping[str, str | None]) -> None:
+    for name, value in variables.items():
+        if value is None:
+            os.environ.pop(name, None)
+        else:
+            os.environ[name] = value
 
 
 def settings_text(limits: Mapping[str, str]) -> str:
@@ -148,7 +158,7 @@ def run_child(path: str, limits: Mapping[str, str]) -> int:
     quiet = subprocess.DEVNULL
     try:
         ended = subprocess.run(
-            command, env=environment, stdin=quiet, stdout=quiet, stderr=quiet, timeout=PATIENCE, check=False
+            command, env=environment, stdin=quiet, stdout=quiet, stderr=quiet, timeout=TRIAL_TIMEOUT, check=False
         )
     except (OSError, subprocess.TimeoutExpired):
         return _UNKNOWN
@@ -206,7 +216,7 @@ def _in_fork(work: Callable[[], None]) -> int:
             os._exit(0)
         except BaseException:
             os._exit(_UNKNOWN)
-    until = time.monotonic() + PATIENCE
+    until = time.monotonic() + TRIAL_TIMEOUT
     while time.monotonic() < until:
         ended, status = os.waitpid(child, os.WNOHANG)
         if ended:

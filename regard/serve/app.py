@@ -16,7 +16,7 @@ from starlette.middleware.cors import CORSMiddleware
 from starlette.middleware.gzip import GZipMiddleware
 
 from regard import __version__
-from regard.errors import LongLine
+from regard.errors import LongLine, ModelChanged
 from regard.serve.architecture_routes import architecture_routes
 from regard.serve.docs_page import docs_page
 from regard.serve.errors import ApiError, ClientGone
@@ -125,6 +125,10 @@ def _add_errors(app: FastAPI) -> None:
     @app.exception_handler(LongLine)
     async def too_long(_: Request, error: LongLine) -> JSONResponse:
         return _answer(400, str(error))
+
+    @app.exception_handler(ModelChanged)
+    async def changed(_: Request, error: ModelChanged) -> JSONResponse:
+        return _answer(503, str(error))
 
     @app.exception_handler(ClientGone)
     async def gone(_: Request, error: ClientGone) -> Response:

@@ -95,7 +95,9 @@ def _numbers(model: ServedModel, asked: NodeRequest) -> bytes:
 
     intervention = None if asked.intervention is None else asked.intervention.build()
     try:
-        found = numbers_of(model.translator.model, asked.source, asked.target, asked.node, asked.place, intervention)
+        found = numbers_of(
+            model.translator.read_only_model, asked.source, asked.target, asked.node, asked.place, intervention
+        )
     except RegardError as error:
         raise ApiError(422, str(error)) from None
     return found.model_dump_json().encode()

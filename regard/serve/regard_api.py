@@ -217,7 +217,7 @@ def describe(model: ServedModel) -> ModelInfo:
         source="text",
         source_language=model.languages.source,
         target_language=model.languages.target,
-        parameters=sum(parameter.numel() for parameter in translator.model.parameters()),
+        parameters=sum(parameter.numel() for parameter in translator.read_only_model.parameters()),
         figure=figure_of(translator.metrics),
         attention=_attention(model),
         examples=[

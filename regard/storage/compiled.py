@@ -1,11 +1,11 @@
-"""Compiled copies of a model: what an engine made of it, ready to be opened without torch.
+"""Compiled copies of a model: the converted files of an engine, ready to be opened without torch.
 
     MODEL/compiled/ctranslate2-int8/    the files of the engine
         compiled.json                   their sizes; the files of the model, by size, times, inode and SHA-256
 
 A copy is made at its first use. It is kept in the model folder; in the user's cache folder, if the model folder cannot
-be written; and nowhere, if neither can. A copy of other weights, settings, pieces or another version of Regard is never
-opened but made again. Deleting copies is harmless.
+be written; and nowhere, if neither can. A copy is rebuilt when weights, settings, vocabulary or the version of Regard
+change. Deleting copies is harmless.
 
 One process makes a copy while the others wait (flock on the folder that holds the copies). A model folder is untrusted:
 the engine checks each copy against the model before its library parses it.
@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from regard import __version__
-from regard.errors import ModelFolderError
+from regard.errors import ModelChanged, ModelFolderError
 from regard.machine.processor import cache_folder
 from regard.storage.arrays import read_shapes
 from regard.storage.files import sha256, write_json, writing_folder
@@ -54,6 +54,16 @@ class Compiled:
     def __init__(self, folder: Path | None = None) -> None:
         self._folder = folder
         self._stamps = {} if folder is None else _stamps(folder)
+
+    @property
+    def has_folder(self) -> bool:
+        """Whether the model was loaded from a folder and nobody has changed it in memory."""
+        return self._folder is not None
+
+    def check_unchanged(self) -> None:
+        """Raise if the model in the folder is another one now; new permissions, links or shortlists do not matter."""
+        if self._folder is not None and _contents(_stamps(self._folder)) != _contents(self._stamps):
+            raise ModelChanged(f"{self._folder.resolve().name}: has changed since it was opened: load it again.")
 
     def forget(self) -> None:
         """Use temporary copies from now on: the model may differ from the folder's."""
@@ -130,6 +140,11 @@ class Compiled:
 
     def _has_changed(self, folder: Path) -> bool:
         return _stamps(folder) != self._stamps
+
+
+def _contents(stamps: Mapping[str, Stamp]) -> dict[str, tuple[int, int, int]]:
+    """Size, modification time and inode of the files that every engine reads."""
+    return {name: (size, modified, inode) for name, (size, modified, _, inode) in stamps.items() if name != SHORTLIST}
 
 
 class _Sources(NamedTuple):

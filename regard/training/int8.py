@@ -14,7 +14,7 @@ from regard.inference.translator import Translator
 def measure_int8(translator: Translator, pairs: Sequence[Pair]) -> dict[str, Any] | None:
     """Greedy BLEU of both kinds of weights with the compiled engine that "auto" selects; None without one."""
     engine = "ctranslate2" if translator.recipe.model.kind == "transformer" else "onnxruntime"
-    if translator.model.compilable() is None or find_spec(engine) is None or str(translator.device) != "cpu":
+    if translator.read_only_model.compilable() is None or find_spec(engine) is None or str(translator.device) != "cpu":
         return None
     sources, references = [pair.source for pair in pairs], [pair.target for pair in pairs]
 

@@ -36,6 +36,9 @@ class Short:
 
     def prepare(self, settings: SearchSettings) -> None: ...
 
+    def is_open(self, settings: SearchSettings) -> bool:
+        return True
+
     def takes(self, sentence: Sentence, extras: Extras, settings: SearchSettings) -> bool:
         return len(sentence.ids) <= 5 and not extras
 
@@ -119,7 +122,17 @@ def test_every_engine_keeps_the_protocol(translator: Translator) -> None:
     assert all(engine.why_not(translator.recipe.search) is None for engine in engines)
 
 
-@pytest.mark.parametrize(("count", "beam", "sizes"), [(20, 1, [20]), (40, 1, [20, 20]), (500, 1, [63] * 7 + [59])])
+@pytest.mark.parametrize(
+    ("count", "beam", "sizes"),
+    [
+        (20, 1, [20]),
+        (40, 1, [20, 20]),
+        (500, 1, [63] * 4 + [62] * 4),
+        (1024, 5, [19] * 16 + [18] * 40),
+        (3, 100, [1] * 3),
+        (0, 1, []),
+    ],
+)
 def test_batches_are_even_for_two_and_four_threads(count: int, beam: int, sizes: list[int]):
     sentences = [[5] * (1 + place % 9) for place in range(count)]
     batches = list(even_batches(sentences, SearchSettings(beam=beam), rows=96))
@@ -127,3 +140,9 @@ def test_batches_are_even_for_two_and_four_threads(count: int, beam: int, sizes:
     lengths = [len(sentences[place]) for batch in batches for place in batch]
     assert lengths == sorted(lengths, reverse=True)
     assert sorted(place for batch in batches for place in batch) == list(range(count))
+
+
+def test_batches_hold_no_more_tokens_than_wanted():
+    sentences = [[5] * length for length in (9, 30, 4, 9, 8, 3)]
+    batches = list(even_batches(sentences, SearchSettings(beam=1, batch_tokens=20), rows=96))
+    assert batches == [[1], [0, 3], [4, 2], [5]]

@@ -11,12 +11,18 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from fastapi.testclient import TestClient
+from safetensors.torch import load_file, save_file
 from test_decoding_graphs import CASES, WORDS, make, write
 
 from regard.config.recipes import check_recipe
 from regard.config.settings import SearchSettings
+from regard.config.vocabulary import UNK
 from regard.data.text.batches import source_batch
 from regard.data.text.tokenizer import Tokenizer
+from regard.decoding.constraints import limits_of
+from regard.decoding.engines.engine import maximum_length
+from regard.decoding.engines.torch import TorchEngine
 from regard.decoding.hypothesis import Hypothesis
 from regard.decoding.search import search
 from regard.decoding.shortlist import Shortlist
@@ -24,10 +30,14 @@ from regard.errors import ConfigError, ContractError
 from regard.inference.translator import Translator
 from regard.machine import processor
 from regard.models import build_model
+from regard.serve.app import build_app
+from regard.serve.languages import Languages
+from regard.serve.models import ServedModel, ServedModels
 
 pytest.importorskip("onnxruntime")
 from regard.decoding.engines.batches import even_batches
 from regard.decoding.engines.onnxruntime.model import ROWS, OnnxRuntimeModel
+from regard.decoding.engines.onnxruntime.search import Limits
 
 RANDOM = np.random.default_rng(1)
 SENTENCES = [[*RANDOM.integers(4, WORDS, size=size).tolist(), 3] for size in (8, 1, 4, 6, 3, 7, 2)]
@@ -127,10 +137,13 @@ LINES = ["the small house stands here", "a green tree", "the cat saw a small dog
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_small(tmp_path_factory.mktemp("models") / "small", "bahdanau")
+
+
+def write_small(path: Path, kind: str) -> Path:
     from regard.inference.folder import write_folder
 
-    path = tmp_path_factory.mktemp("models") / "small"
-    model = {"kind": "bahdanau", "hidden_size": 24, "embedding_size": 16}
+    model = {"kind": kind, "hidden_size": 24, "embedding_size": 16}
     text = {"tokenizer": "word", "vocabulary_size": 300, "min_frequency": 1, "joint": True}
     recipe = check_recipe({"model": model, "text": text, "training": {"updates": 1}}, "test")
     tokenizer = Tokenizer.train(LINES[:3], recipe.text)
@@ -151,6 +164,16 @@ def test_the_engine_translates_like_torch(folder: Path, search: dict[str, Any]) 
     assert texts(translator, engine="onnxruntime", **search) == texts(translator, engine="torch", **search)
 
 
+def test_without_attention_an_unknown_word_is_searched_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = write_small(tmp_path / "model", "seq2seq")
+    tensors = load_file(path / "model.safetensors")
+    tensors["embeddings.output_bias"][UNK] = 50.0
+    save_file(tensors, path / "model.safetensors")
+    translator = Translator.load(path)
+    monkeypatch.setattr(TorchEngine, "search", lambda *given: pytest.fail("searched again"))
+    assert "<unk>" in translator.translate(LINES[0], search={"engine": "onnxruntime"}).text
+
+
 def test_auto_takes_a_compiled_engine_for_folders_only(folder: Path) -> None:
     translator = Translator.load(folder)
     names = translator._engines.name
@@ -162,6 +185,36 @@ def test_auto_takes_a_compiled_engine_for_folders_only(folder: Path) -> None:
     assert translator.translate(LINES[0], attention=True).attention is not None
     assert translator.model is not None  # whoever has it may change it
     assert names(SearchSettings()) == "torch"
+
+
+def test_who_only_reads_the_model_keeps_the_engine(folder: Path) -> None:
+    translator = Translator.load(folder)
+    described = repr(translator)
+    assert "engine onnxruntime" in described
+    models = ServedModels([ServedModel("small", translator, Languages("en", "de"))])
+    with TestClient(build_app(models), base_url="http://127.0.0.1") as client:
+        (about,) = client.get("/api/models").json()["models"]
+        assert about["parameters"] > 0
+        asked = {"model": "small", "source": [5, 3], "target": [5, 3], "node": "decoder.1", "place": 1}
+        assert client.post("/api/node", json=asked).status_code == 200
+    assert repr(translator) == described
+    assert translator.evaluate(LINES, LINES).likelihood is not None
+    assert repr(translator) == described
+
+
+def test_a_server_says_that_a_model_has_changed(tmp_path: Path) -> None:
+    path = write_small(tmp_path / "small", "luong")
+    Translator.load(path).prepare()
+    translator = Translator.load(path)
+    translator.prepare()
+    write_small(path, "bahdanau")
+    models = ServedModels([ServedModel("small", translator, Languages("en", "de"))])
+    with TestClient(build_app(models), base_url="http://127.0.0.1") as client:
+        asked = {"q": LINES[0], "source": "en", "target": "de"}
+        assert client.post("/translate", json=asked).status_code == 200  # with the open engine
+        refused = client.get("/api/models")
+        assert refused.status_code == 503
+        assert refused.json() == {"error": "small: has changed since it was opened: load it again."}
 
 
 def test_a_processor_that_fails_the_trial_leaves_the_engine_out(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -277,10 +330,18 @@ def test_training_measures_the_loss_of_int8(tmp_path: Path, capsys: pytest.Captu
     assert "decoding backend   onnxruntime" in capsys.readouterr().out
 
 
+def test_engines_agree_on_the_maximum_length() -> None:
+    for ratio in (1.15, 0.7, 1.1, 2.3, 1e-9):
+        settings, lengths = SearchSettings(max_length_ratio=ratio), range(1, 301)
+        ours = limits_of(torch.tensor(lengths), settings, None, pad=0).maximum.tolist()
+        assert [maximum_length([5] * length, settings) for length in lengths] == ours
+        assert Limits(np.array(lengths), settings).maximum.tolist() == ours
+
+
 def test_two_threads_share_a_short_request_and_translate_alike(tmp_path: Path) -> None:
     folder = write(make(CASES["bahdanau"]), tmp_path, int8=True)
     sentences = SENTENCES * 5
-    for beam, sizes in ((1, [18, 17]), (5, [18, 17]), (40, [3] * 11 + [2])):
+    for beam, sizes in ((1, [18, 17]), (5, [18, 17]), (40, [3] * 11 + [2]), (60, [2] * 15 + [1] * 5)):
         settings = SearchSettings(beam=beam)
         one, two = (OnnxRuntimeModel(folder, threads=threads) for threads in (1, 2))
         batches = list(even_batches(sentences, settings, ROWS))

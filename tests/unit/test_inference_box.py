@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import sys
 from pathlib import Path
 
@@ -46,6 +47,18 @@ def test_a_group_is_its_best_model_and_a_name_its_folder(package: Path) -> None:
     assert [model.name for model in boxed_models("de-en/*")] == ["de-en/luong", "de-en/bahdanau"]  # the best first
     assert boxed_models()[0].languages == ("de", "en")
     assert "regard_models" not in sys.modules  # found, not imported
+
+
+def test_an_unfinished_packing_is_no_model(package: Path) -> None:
+    unfinished = package / "de-en" / ".transformer.part"
+    shutil.copytree(package / "de-en/luong", unfinished)
+    (unfinished / "metrics.json").write_text("{}", "utf-8")  # without the entry `box`
+    try:
+        assert boxed_names() == NAMES
+        assert [model.name for model in boxed_models("de-en/*")] == ["de-en/luong", "de-en/bahdanau"]
+        assert model_folder("de-en") == package / "de-en/luong"
+    finally:
+        shutil.rmtree(unfinished)
 
 
 def test_every_door_takes_a_name(

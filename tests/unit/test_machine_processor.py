@@ -79,8 +79,13 @@ def test_what_nothing_helps_is_refused_in_one_line(fresh: pytest.MonkeyPatch):
 def test_a_limit_that_comes_too_late_is_refused(fresh: pytest.MonkeyPatch):
     dying_unless(fresh, HELPS)
     fresh.setattr(processor, "_works_here", lambda path: False)
-    with pytest.raises(ConfigError, match=r"needs ONEDNN_MAX_CPU_ISA=AVX512_CORE, .* set it before Python starts"):
-        processor.use("bfloat16", "x", "y")
+    for value in (None, "AVX512_CORE_AMX"):
+        if value is not None:
+            fresh.setenv("ONEDNN_MAX_CPU_ISA", value)
+        for _ in range(2):
+            with pytest.raises(ConfigError, match=r"needs ONEDNN_MAX_CPU_ISA=AVX512_CORE, .* set it before Python"):
+                processor.use("bfloat16", "x", "y")
+            assert os.environ.get("ONEDNN_MAX_CPU_ISA") == value
 
 
 def test_a_trial_that_cannot_run_says_nothing_and_is_not_kept(fresh: pytest.MonkeyPatch):

@@ -16,6 +16,7 @@ from test_cli_translate import LINES, write_model
 
 from regard.cli import main
 from regard.decoding.engines.ctranslate2_file import is_transformer
+from regard.errors import ModelChanged
 from regard.inference.translator import Translator
 from regard.storage import compiled as storage
 from regard.storage.compiled import MANIFEST, Compiled
@@ -160,10 +161,49 @@ def test_a_model_in_memory_is_not_the_folders(folder: Path, conversions: list[ob
 
 def test_a_model_that_changes_while_it_is_open_leaves_no_copy(folder: Path, conversions: list[object]) -> None:
     old = Translator.load(folder)
+    wanted = [each.text for each in old.translate(LINES, search={"engine": "torch"})]
     write_model(folder, TRANSFORMER, seed=3)
-    old.translate(LINES[:1], search=THEIRS)
+    assert [each.text for each in old.translate(LINES, search=THEIRS)] == wanted
     assert Compiled(folder).listed() == []
     assert len(conversions) == 1
+
+
+@pytest.mark.parametrize("int8", [False, True])
+def test_an_open_engine_outlives_a_change_of_its_folder(folder: Path, int8: bool) -> None:
+    measured = {"int8": {"float32_bleu": 30.0, "int8_bleu": 30.0 if int8 else 20.0}}
+    (folder / "metrics.json").write_text(json.dumps(measured))
+    wanted = [each.text for each in Translator.load(folder).translate(LINES)]
+    old = Translator.load(folder)  # opens the copy and never reads the weights
+    old.prepare()
+    described = old._engines.described(old.recipe.search)
+    assert described == f"ctranslate2{' int8' if int8 else ''}"
+    write_model(folder, TRANSFORMER, seed=3)
+    assert [each.text for each in old.translate(LINES)] == wanted
+    assert old._engines.described(old.recipe.search) == described
+    other = {"int8": not int8}  # not open yet: its weights would be those of another model
+    assert old._engines.name(old.search_settings(other)) == "torch"
+    for search in (other, {"engine": "torch"}, {"sample": True, "beam": 1}, THEIRS | other):
+        with pytest.raises(ModelChanged, match=r"^model: has changed since it was opened: load it again\.$"):
+            old.translate(LINES, search=search)
+    assert [each.text for each in old.translate(LINES)] == wanted
+
+
+def test_a_model_in_memory_needs_its_folder_no_more(folder: Path) -> None:
+    old = Translator.load(folder)
+    assert old.model is not None
+    wanted = [each.text for each in old.translate(LINES)]
+    write_model(folder, TRANSFORMER, seed=3)
+    assert old._engines.name(old.recipe.search) == "torch"
+    assert [each.text for each in old.translate(LINES)] == wanted
+
+
+def test_permissions_and_shortlists_are_no_change_of_the_model(folder: Path) -> None:
+    plain = texts(folder)
+    old = Translator.load(folder)
+    (folder / "model.safetensors").chmod(0o600)
+    assert main(["shortlist", str(folder), "--train", "toy:phrases:en-fr:50"]) == 0
+    assert [(each.text, each.score) for each in old.translate(LINES[:4], search=THEIRS)] == plain
+    assert old.translate(LINES[0], search={"engine": "torch"}).text == plain[0][0]
 
 
 def test_a_new_model_removes_the_copies_of_the_old(folder: Path) -> None:

@@ -14,17 +14,21 @@ SPLIT_ROWS = 32
 def even_batches(sentences: Sequence[Sequence[int]], settings: SearchSettings, rows: int) -> Iterator[list[int]]:
     """The places of sentences in batches of about equal size, longest first, of at most `rows` hypotheses.
 
-    More than two batches are a multiple of four, so that two or four threads end together. Batches depend on the
-    sentences alone, not on the number of threads: neither do translations in int8, whose activations may have one scale
-    per batch.
+    More than two batches are a multiple of four, so that two or four threads end together; `batch_tokens` may cut them
+    further. Batches depend on the sentences alone, not on the number of threads: neither do translations in int8, whose
+    activations may have one scale per batch.
     """
     order = sorted(range(len(sentences)), key=lambda place: len(sentences[place]), reverse=True)
-    total = len(sentences) * settings.beam
-    fewest = max(math.ceil(total / rows), 2 if total >= SPLIT_ROWS else 1)
-    if fewest > 2:
-        fewest = 4 * math.ceil(fewest / 4)
-    most = min(max(1, rows // settings.beam), math.ceil(len(sentences) / fewest))
-    while order:
-        count = min(most, max(1, settings.batch_tokens // len(sentences[order[0]])))
-        places, order = order[:count], order[count:]
-        yield places
+    room = max(1, rows // settings.beam)  # sentences
+    batches = max(math.ceil(len(order) / room), 2 if len(order) * settings.beam >= SPLIT_ROWS else 1)
+    if batches > 2:
+        batches = 4 * math.ceil(batches / 4)
+    size, larger = divmod(len(order), batches)
+    start = 0
+    for number in range(batches):
+        end = start + size + (number < larger)
+        while start < end:
+            count = max(1, settings.batch_tokens // len(sentences[order[start]]))
+            places = order[start : min(end, start + count)]
+            yield places
+            start += len(places)

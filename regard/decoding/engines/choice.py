@@ -119,11 +119,16 @@ class Engines:
 
     def resolved(self, settings: SearchSettings) -> SearchSettings:
         """The settings for the selected engine, with int8 decided; torch takes "auto" as float32."""
+        if settings.int8 == "auto" and self.likely(settings) == "torch":
+            return settings.model_copy(update={"int8": False})
+        return self._compiled_settings(settings)
+
+    def _compiled_settings(self, settings: SearchSettings) -> SearchSettings:
+        """The settings for a compiled engine, with int8 decided."""
         if settings.int8 != "auto":
             return settings
         loss = self.model.int8_loss
-        small = loss is not None and loss < MOST_INT8_LOSS and self.likely(settings) != "torch"
-        return settings.model_copy(update={"int8": small})
+        return settings.model_copy(update={"int8": loss is not None and loss < MOST_INT8_LOSS})
 
     def likely(self, settings: SearchSettings) -> str:
         """The engine of these settings, supported or not."""
@@ -137,10 +142,13 @@ class Engines:
         """Why "auto" does not select this engine; None if it may."""
         if name == "torch":
             return None
-        if not self.model.compiled.kept:
+        if not self.model.compiled.has_folder:
             return "the model was not loaded from a folder, or may have changed since"
         if not is_installed(name):
             return f"{name} is not installed"
+        is_open = self._engine(name).is_open(self._compiled_settings(settings))
+        if not is_open and not self.model.compiled.kept:  # an open engine has the model as it was loaded
+            return "the folder of the model has changed since it was opened"
         why = self._engine(name).why_not(settings)
         if why is None and not processor.verdict(name).works:
             return "this processor does not execute all the instructions that it advertises"

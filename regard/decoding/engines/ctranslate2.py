@@ -13,7 +13,7 @@ The converted model is kept beside the model (`storage/compiled.py`); with it, n
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -24,7 +24,7 @@ from regard.config.vocabulary import EOS
 from regard.data.text.tokenizer import Tokenizer
 from regard.decoding.engines.batches import even_batches
 from regard.decoding.engines.ctranslate2_file import MAX_POSITIONS, all_pieces, import_ctranslate2, is_transformer
-from regard.decoding.engines.engine import Extras, OnceMade, Sentence
+from regard.decoding.engines.engine import Extras, OnceMade, Sentence, maximum_length
 from regard.decoding.hypothesis import Hypothesis, StreamedToken
 from regard.decoding.penalties import length_penalty
 from regard.decoding.shortlist import Shortlist
@@ -63,6 +63,9 @@ class CTranslate2Engine:
     def prepare(self, settings: SearchSettings) -> None:
         self._copy(settings)
 
+    def is_open(self, settings: SearchSettings) -> bool:
+        return self._key(settings) in self._made
+
     def takes(self, sentence: Sentence, extras: Extras, settings: SearchSettings) -> bool:
         longest = max(len(sentence.ids), maximum_length(sentence.ids, settings))
         return not extras and not sentence.prefix and longest <= MAX_POSITIONS
@@ -84,7 +87,10 @@ class CTranslate2Engine:
         return self._model.model.transformer_weights() is not None
 
     def _copy(self, settings: SearchSettings) -> CTranslate2Model:
-        return self._made.get(("ctranslate2", settings.int8 is True, settings.shortlist), lambda: self._open(settings))
+        return self._made.get(self._key(settings), lambda: self._open(settings))
+
+    def _key(self, settings: SearchSettings) -> Hashable:
+        return "ctranslate2", settings.int8 is True, settings.shortlist
 
     def _open(self, settings: SearchSettings) -> CTranslate2Model:
         """Open the converted model; convert it first, if there is none yet."""
@@ -226,11 +232,6 @@ class CTranslate2Model:
 def exponent(length: int, alpha: float) -> float:
     """The exponent of |Y| that matches the slope of GNMT's ((5 + |Y|) / 6)^alpha at this length."""
     return alpha * length / (5 + length)
-
-
-def maximum_length(sentence: Sequence[int], settings: SearchSettings) -> int:
-    """Maximum length of its translation, as in `constraints.py`."""
-    return int(settings.max_length_ratio * len(sentence)) + settings.max_length_extra
 
 
 def vocabulary_map(shortlist: Shortlist, source: Tokenizer, target: Tokenizer) -> str:

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from threading import Lock
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
+import numpy as np
+
 from regard.config.settings import SearchSettings
 from regard.decoding.hypothesis import Hypothesis, StreamedToken
 from regard.process import abandon
@@ -40,6 +42,11 @@ class Extras:
         return bool(self.attention or self.candidates or self.intervention or self.tree is not None)
 
 
+def maximum_length(sentence: Sequence[int], settings: SearchSettings) -> int:
+    """Maximum length of its translation, in float32 as in `constraints.py`."""
+    return int(np.float32(settings.max_length_ratio) * np.float32(len(sentence))) + settings.max_length_extra
+
+
 class Engine(Protocol):
     """A decoding backend for one model; thread-safe."""
 
@@ -48,6 +55,9 @@ class Engine(Protocol):
 
     def prepare(self, settings: SearchSettings) -> None:
         """Make the weights for these settings, once; raise if unsupported."""
+
+    def is_open(self, settings: SearchSettings) -> bool:
+        """Whether the weights for these settings are made; `int8` is not "auto"."""
 
     def takes(self, sentence: Sentence, extras: Extras, settings: SearchSettings) -> bool:
         """Whether it supports this sentence and these extras."""
@@ -68,7 +78,7 @@ SMALL_BATCH = 2048  # tokens with which a batch is still efficient
 
 
 def plan_batches(sentences: Sequence[Sentence], batch_tokens: int) -> list[list[int]]:
-    """Batches of indices, longest sentences first, so that too little memory shows early.
+    """Batches of indices, longest sentences first, so that out-of-memory errors occur early.
 
     A batch has at most `batch_tokens`, padding included, and about an eighth of all unless that is too small to be
     efficient: workers then share few sentences evenly too. It depends on nothing but the sentences.
@@ -104,7 +114,6 @@ class OnceMade:
         abandon(*self._made.values())
         self._made, self._lock = {}, Lock()
 
-    def keys(self) -> list[Hashable]:
-        """Keys of the values made so far."""
-        with self._lock:
-            return list(self._made)
+    def __contains__(self, key: Hashable) -> bool:
+        """Whether the value of the key is made."""
+        return key in self._made

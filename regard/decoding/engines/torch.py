@@ -64,6 +64,9 @@ class TorchEngine:
         self._model.shortlist_for(settings)
         self._weights(settings)
 
+    def is_open(self, settings: SearchSettings) -> bool:
+        return True
+
     def takes(self, sentence: Sentence, extras: Extras, settings: SearchSettings) -> bool:
         return True
 

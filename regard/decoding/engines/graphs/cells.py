@@ -60,12 +60,12 @@ class Cell:
     def _lstm(self, graph: Graph, projected: str, state: State, size: int) -> State:
         gates = graph.op("Add", projected, self._hidden(graph, state[0]))
         three, candidate = graph.split(gates, 3 * size, size)  # the candidate is last, see `_rows`
-        enter, forget, show = graph.split(graph.op("Sigmoid", three), size, size, size)
-        kept = graph.op("Mul", forget, state[1])
-        cell = graph.op("Add", kept, graph.op("Mul", enter, graph.op("Tanh", candidate)))
+        input_gate, forget_gate, output_gate = graph.split(graph.op("Sigmoid", three), size, size, size)
+        kept = graph.op("Mul", forget_gate, state[1])
+        cell = graph.op("Add", kept, graph.op("Mul", input_gate, graph.op("Tanh", candidate)))
         norm = f"{self.name}.norm_cell"
-        shown = graph.norm(cell, norm) if graph.has(f"{norm}.weight") else cell
-        return graph.op("Mul", show, graph.op("Tanh", shown)), cell
+        normalised = graph.norm(cell, norm) if graph.has(f"{norm}.weight") else cell
+        return graph.op("Mul", output_gate, graph.op("Tanh", normalised)), cell
 
     def _gru(self, graph: Graph, projected: str, hidden: str, size: int, summary: str) -> str:
         """The reset gate is applied after the matrix; Cho's update gate comes first, and C c joins U s."""
@@ -125,8 +125,8 @@ class Cell:
         """The rows of the gates; those of an LSTM in the order i, f, o, g, so that one sigmoid does for three."""
         if self.kind != "lstm":
             return values
-        enter, forget, candidate, show = np.split(values, 4)
-        return np.concatenate([enter, forget, show, candidate])
+        input_gate, forget_gate, candidate, output_gate = np.split(values, 4)
+        return np.concatenate([input_gate, forget_gate, output_gate, candidate])
 
 
 @dataclass(frozen=True)

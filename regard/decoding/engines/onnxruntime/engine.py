@@ -6,7 +6,7 @@ attention weights and no candidates.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -14,7 +14,7 @@ import numpy as np
 from regard.config.models import BahdanauSettings, LuongSettings, ModelConfig, Seq2SeqSettings, TransformerSettings
 from regard.config.settings import SearchSettings
 from regard.config.vocabulary import UNK
-from regard.decoding.engines.engine import Extras, OnceMade, Sentence
+from regard.decoding.engines.engine import Extras, OnceMade, Sentence, maximum_length
 from regard.decoding.engines.graphs.builder import WEIGHTS_FILE, Array
 from regard.decoding.engines.graphs.compile import GRAPH_BYTES, GRAPH_FILES, compile_model, is_compiled
 from regard.decoding.engines.graphs.transformer import MAX_POSITIONS
@@ -54,12 +54,15 @@ class OnnxRuntimeEngine:
     def prepare(self, settings: SearchSettings) -> None:
         self._copy(settings)
 
+    def is_open(self, settings: SearchSettings) -> bool:
+        return self._key(settings) in self._made
+
     def takes(self, sentence: Sentence, extras: Extras, settings: SearchSettings) -> bool:
         longest, reach = len(sentence.ids), None
         match self._settings:
             case TransformerSettings():
                 reach = MAX_POSITIONS
-                longest = max(longest, int(settings.max_length_ratio * longest) + settings.max_length_extra)
+                longest = max(longest, maximum_length(sentence.ids, settings))
             case None:
                 return False
             case BahdanauSettings() | LuongSettings() as own if own.score == "location":
@@ -99,7 +102,10 @@ class OnnxRuntimeEngine:
         return None if weights is None else weights.settings
 
     def _copy(self, settings: SearchSettings) -> OnnxRuntimeModel:
-        return self._made.get(("onnxruntime", settings.int8 is True, settings.shortlist), lambda: self._open(settings))
+        return self._made.get(self._key(settings), lambda: self._open(settings))
+
+    def _key(self, settings: SearchSettings) -> Hashable:
+        return "onnxruntime", settings.int8 is True, settings.shortlist
 
     def _open(self, settings: SearchSettings) -> OnnxRuntimeModel:
         """Open the compiled model; compile it first, if that was not done yet."""

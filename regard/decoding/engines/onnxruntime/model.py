@@ -27,7 +27,7 @@ from regard.errors import ConfigError
 ROWS = 128
 """Maximum hypotheses in a batch."""
 
-QUIET = 3  # log errors only
+LOG_ERRORS_ONLY = 3  # ONNX Runtime's severity level
 
 
 def import_onnxruntime() -> Any:
@@ -58,7 +58,7 @@ class OnnxRuntimeModel:
         self._threads = threads
         options = self._library.SessionOptions()
         options.intra_op_num_threads = options.inter_op_num_threads = 1
-        options.log_severity_level = QUIET
+        options.log_severity_level = LOG_ERRORS_ONLY
         self._options = options
         self._sessions = {name: self._session(str(folder / f"{name}.onnx")) for name in GRAPHS}
         self._encoded = [output.name for output in self._sessions["encode"].get_outputs()]
