@@ -16,7 +16,7 @@ from regard.data.text.overlap import load_fingerprint
 from regard.data.text.tokenizer import Tokenizer
 from regard.decoding.shortlist import read_shortlist
 from regard.decoding.text_model import LazyModel, TextModel
-from regard.errors import ModelFolderError, RegardError
+from regard.errors import ModelChanged, ModelFolderError, RegardError
 from regard.process import device_name, tune_torch
 from regard.storage.arrays import read_shapes
 from regard.storage.compiled import Compiled
@@ -32,7 +32,7 @@ from regard.storage.folder import (
     read_metrics,
     write_model,
 )
-from regard.storage.reading import RESTORE, check_regular, exists, short
+from regard.storage.reading import RESTORE, HeldFile, check_regular, exists, short
 
 if TYPE_CHECKING:
     import torch
@@ -60,11 +60,14 @@ class Folder:
 
         return read_tensors(self.path / WEIGHTS)
 
-    def model(self, own: MakeModel | None = None) -> Model:
-        """The model with its weights, ready to translate; `own` is or builds the user's, if the folder holds one."""
+    def model(self, own: MakeModel | None = None, weights: Path | None = None) -> Model:
+        """The model with its weights, ready to translate; `own` is or builds the user's, if the folder holds one.
+
+        `weights` is another path to the same file.
+        """
         from regard.models import build_model
         from regard.models.contract import Model
-        from regard.storage.weights import build_checked, load_tensors
+        from regard.storage.weights import build_checked, load_tensors, read_tensors
 
         sizes = self.source_tokenizer.size, self.target_tokenizer.size
         model = own if own is None or isinstance(own, Model) else own(*sizes)
@@ -74,20 +77,22 @@ class Folder:
                     f"{self.path}: holds a model of the class {self.model_class}, which Regard cannot build: "
                     "build it yourself and pass it as `model`."
                 )
-            model = build_checked(lambda: build_model(self.recipe.model, *sizes), self.path / WEIGHTS)
-        load_tensors(model, self.weights(), self.path / WEIGHTS)
+            model = build_checked(lambda: build_model(self.recipe.model, *sizes), weights or self.path / WEIGHTS)
+        load_tensors(model, read_tensors(weights or self.path / WEIGHTS), self.path / WEIGHTS)
         return model.eval()
 
     def text_model(self, device: str | torch.device, own: MakeModel | None = None) -> TextModel:
         """The model with its tokenizers; unless it is the user's own, its weights are read when they are needed."""
         name = device_name(device)
         absolute = replace(self, path=self.path.absolute())  # the working directory may change before that
+        held = HeldFile(absolute.path / WEIGHTS)  # a training may replace the model before that
+        self.compiled.check_unchanged()  # the tokenizers were read before
 
         def read_model() -> Model:
             tune_torch()
-            self.compiled.check_unchanged()  # the tokenizers were read before
-            read = absolute.model(own)
-            self.compiled.check_unchanged()  # nor while it was read
+            read = absolute.model(own, held.path)
+            if held.has_changed:
+                raise ModelChanged(f"{absolute.path.name}: has changed since it was opened: load it again.")
             return read.to(name)
 
         source, target = self.source_tokenizer, self.target_tokenizer

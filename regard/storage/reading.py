@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import os
 import stat
+import weakref
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -18,6 +19,7 @@ CONFIG_BYTES = 1 << 20
 METRICS_BYTES = 4 << 20
 TOKENIZER_BYTES = 64 << 20
 HEADER_BYTES = 8 << 20  # the JSON in front of a safetensors file
+OPEN_FILES = Path("/dev/fd")  # paths to the open files of this process, on Linux and macOS
 DEPTH = 32  # maximum nesting of JSON
 CONTAINERS = 1 << 21  # objects and arrays in one JSON file; in memory, an empty one takes 20 times its size as text
 
@@ -45,6 +47,34 @@ def open_regular(path: Path, error: type[RegardError] = ModelFolderError) -> Bin
     except (OSError, ValueError) as fault:
         raise error(f"{path}: cannot be read ({getattr(fault, 'strerror', None) or fault}).") from None
     raise error(f"{path}: is not a regular file: put a plain file in its place, not a folder, pipe or device.")
+
+
+class HeldFile:
+    """A regular file that is kept open, so that its content can be read even after another file took its name.
+
+    Where the system has no paths to open files, its name is all that is kept.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._name = path
+        self._file = open_regular(path) if OPEN_FILES.is_dir() else None
+        self._stamp = self._now()
+        if self._file is not None:
+            weakref.finalize(self, self._file.close)
+
+    @property
+    def path(self) -> Path:
+        """A path to the content, valid as long as this object lives."""
+        return self._name if self._file is None else OPEN_FILES / str(self._file.fileno())
+
+    @property
+    def has_changed(self) -> bool:
+        """Whether the content was overwritten."""
+        return self._now() != self._stamp
+
+    def _now(self) -> tuple[int, int, int]:
+        about = os.stat(self._name if self._file is None else self._file.fileno())
+        return about.st_size, about.st_mtime_ns, about.st_ino
 
 
 def check_regular(path: Path, error: type[RegardError] = ModelFolderError) -> int:
