@@ -56,12 +56,18 @@ def log(out: Path) -> list[dict[str, Any]]:
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
 def test_a_signal_saves_and_is_the_exit_code_and_its_advice_works(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], number: signal.Signals, code: int
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    number: signal.Signals,
+    code: int,
 ) -> None:
+    monkeypatch.setattr(saving, "usable_cores", lambda: 2)
     ends = ("--updates", "6", "--set", "training.budget=none")
     assert started(tmp_path, *ends, stop_at=3, number=number) == code
     said = capsys.readouterr().err
     assert "stopped and saved after update 3." in said
+    assert advised(said)[-2:] == ["--threads", "1"]  # as before: another number would change the last bits
     assert main(advised(said)) == 0
     said = capsys.readouterr().err
     assert "resuming after update 3" in said
