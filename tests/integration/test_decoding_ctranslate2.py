@@ -186,7 +186,7 @@ def test_threads_may_share_it(translator: Translator):
     with ThreadPoolExecutor(4) as pool:
         found = list(pool.map(lambda _: translator.translate(MANY[:20], search=THEIRS), range(8)))
     assert all([each.text for each in texts] == alone for texts in found)
-    assert len(translator._engines.made.keys()) == 1
+    assert len(translator._engines.made._made) == 1
 
 
 def test_the_command_uses_it(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
