@@ -80,6 +80,16 @@ print("".join(each.piece for each in translator.stream("a tree", search={{"engin
     assert slow == set()
 
 
+def test_a_process_that_has_streamed_ends_well(folder: Path) -> None:
+    code = f"""
+import regard
+translator = regard.load({str(folder)!r})
+print(sum(1 for _ in translator.stream("a tree", search={{"engine": "ctranslate2"}})) > 0)
+"""
+    for _ in range(5):  # more than half of such processes were aborted at their end
+        assert run(code)[0] == ["True"]
+
+
 def test_torch_comes_when_something_needs_it(folder: Path) -> None:
     code = f"""
 import regard, sys

@@ -13,6 +13,8 @@ The converted model is kept beside the model (`storage/compiled.py`); with it, n
 
 from __future__ import annotations
 
+import os
+import weakref
 from collections.abc import Hashable, Iterator, Sequence
 from contextlib import closing
 from pathlib import Path
@@ -130,6 +132,16 @@ class CTranslate2Engine:
             )
 
 
+def _close(opened: list[Any], home: int) -> None:
+    """Drop the model before the interpreter ends.
+
+    A thread of CTranslate2 keeps the callback of its last stream. If it released it during the interpreter's shutdown,
+    the process would abort. A forked process has none of these threads to wait for.
+    """
+    if os.getpid() == home:
+        opened.clear()
+
+
 class CTranslate2Model:
     """A Transformer in CTranslate2; thread-safe."""
 
@@ -137,9 +149,11 @@ class CTranslate2Model:
         self, folder: Path, source: Tokenizer, target: Tokenizer, *, threads: int, int8: bool, shortlist: bool
     ) -> None:
         """Open a converted model; its files are not needed afterwards."""
-        self._translator = import_ctranslate2().Translator(
+        opened = import_ctranslate2().Translator(
             str(folder), compute_type="int8" if int8 else "float32", inter_threads=threads, intra_threads=1
         )
+        self._opened = [opened]
+        weakref.finalize(self, _close, self._opened, os.getpid())
         self._uses_map = shortlist
         self._pieces = all_pieces(source)
         self._numbers = {piece: number for number, piece in enumerate(all_pieces(target))}
@@ -168,7 +182,7 @@ class CTranslate2Model:
 
     def _start(self, sentences: Sequence[Sequence[int]], settings: SearchSettings) -> list[Any]:
         """Submit the sentences sorted by length, longest first; returns futures."""
-        results: list[Any] = self._translator.translate_batch(
+        results: list[Any] = self._opened[0].translate_batch(
             [[self._pieces[number] for number in sentence] for sentence in sentences],
             beam_size=settings.beam,
             num_hypotheses=settings.beam if settings.length_penalty else settings.n_best,
@@ -185,7 +199,7 @@ class CTranslate2Model:
     def stream(self, sentence: Sequence[int], settings: SearchSettings) -> Iterator[StreamedToken]:
         """Stream the tokens of greedy search."""
         maximum = maximum_length(sentence, settings)
-        steps = self._translator.generate_tokens(
+        steps = self._opened[0].generate_tokens(
             [self._pieces[number] for number in sentence],
             min_decoding_length=0,
             max_decoding_length=maximum,
