@@ -33,7 +33,6 @@ SHIPPED = (
     "seq2seq-cho",
     "transformer",
     "transformer-small",
-    "transformer-fast",
     "transformer-tiny",
 )
 KINDS = "bahdanau, captioner, gnmt, luong, resnet, seq2seq, transformer, vit"
