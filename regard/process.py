@@ -94,6 +94,11 @@ def thread_count() -> int:
         return int(sys.modules["torch"].get_num_threads())
     if _wanted_threads is not None:
         return _wanted_threads
+    return default_threads()
+
+
+def default_threads() -> int:
+    """The number of threads where none is asked for."""
     given = os.environ.get("OMP_NUM_THREADS", "")
     return int(given) if given.isdecimal() and int(given) > 0 else usable_cores()
 

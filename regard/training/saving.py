@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from regard.errors import TrainingError
 from regard.models.contract import Batch
-from regard.process import usable_cores
+from regard.process import default_threads
 from regard.storage.folder import holds_model
 from regard.training.checkpoint import sane_loss
 from regard.training.interrupt import Interrupted
@@ -59,7 +59,7 @@ def save_and_stop(run: Run) -> None:
     save(run)
     model = f" The best model so far is in {run.out}." if holds_model(run.out) else ""
     alone, threads = run.group.size == 1, run.machine.threads  # several ranks resume with their threads in any case
-    same = f" --threads {threads}" if alone and threads != usable_cores() else ""
+    same = f" --threads {threads}" if alone and threads != default_threads() else ""
     raise Interrupted(
         f"stopped and saved after update {run.state.update}.{model} Resume with: `regard train --resume "
         f"{quote(str(run.out))}{same}`",

@@ -62,7 +62,7 @@ def test_a_signal_saves_and_is_the_exit_code_and_its_advice_works(
     number: signal.Signals,
     code: int,
 ) -> None:
-    monkeypatch.setattr(saving, "usable_cores", lambda: 2)
+    monkeypatch.setattr(saving, "default_threads", lambda: 2)
     ends = ("--updates", "6", "--set", "training.budget=none")
     assert started(tmp_path, *ends, stop_at=3, number=number) == code
     said = capsys.readouterr().err
