@@ -279,7 +279,8 @@ def test_ctrl_c_saves_and_says_how_to_go_on(tmp_path: Path, monkeypatch: pytest.
 
     with monkeypatch.context() as patch:
         patch.setattr(loop_module, "seed_of", seed_of)
-        with pytest.raises(Interrupted, match=rf"saved after update 6\..*best model.*`regard train --resume {broken}( --threads \d+)?`"):
+        advice = rf"saved after update 6\..*best model.*`regard train --resume {broken}( --threads \d+)?`"
+        with pytest.raises(Interrupted, match=advice):
             run_to_end(broken, chosen)
     train(out=broken, resume=True, progress=False)
     assert everything(broken) == everything(tmp_path / "whole")
