@@ -86,13 +86,15 @@ class Folder:
         name = device_name(device)
         absolute = replace(self, path=self.path.absolute())  # the working directory may change before that
         held = HeldFile(absolute.path / WEIGHTS)  # a training may replace the model before that
-        self.compiled.check_unchanged()  # the tokenizers were read before
+        changed = ModelChanged(f"{self.path.resolve().name}: has changed since it was opened: load it again.")
+        if self.compiled.is_of_another_model:  # the tokenizers were read before
+            raise changed
 
         def read_model() -> Model:
             tune_torch()
             read = absolute.model(own, held.path)
             if held.has_changed:
-                raise ModelChanged(f"{absolute.path.name}: has changed since it was opened: load it again.")
+                raise changed
             return read.to(name)
 
         source, target = self.source_tokenizer, self.target_tokenizer

@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from regard import __version__
-from regard.errors import ModelChanged, ModelFolderError
+from regard.errors import ModelFolderError
 from regard.machine.processor import cache_folder
 from regard.storage.arrays import read_shapes
 from regard.storage.files import sha256, write_json, writing_folder
@@ -60,10 +60,10 @@ class Compiled:
         """Whether the model was loaded from a folder and nobody has changed it in memory."""
         return self._folder is not None
 
-    def check_unchanged(self) -> None:
-        """Raise if the model in the folder is another one now; new permissions, links or shortlists do not matter."""
-        if self._folder is not None and _contents(_stamps(self._folder)) != _contents(self._stamps):
-            raise ModelChanged(f"{self._folder.resolve().name}: has changed since it was opened: load it again.")
+    @property
+    def is_of_another_model(self) -> bool:
+        """Whether the folder holds another model now; new permissions, links or shortlists do not matter."""
+        return self._folder is not None and _contents(_stamps(self._folder)) != _contents(self._stamps)
 
     def forget(self) -> None:
         """Use temporary copies from now on: the model may differ from the folder's."""
