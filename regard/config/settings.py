@@ -101,6 +101,12 @@ class LoopSettings(Settings):
     plateau_patience: int = Field(2, ge=0, description="plateau: validations without improvement before a reduction")
     clip_norm: float | None = Field(1.0, gt=0, description="gradient clipping: maximum norm")
     label_smoothing: float = Field(0.1, ge=0, lt=1, description="probability mass spread over the vocabulary")
+    r_drop: float = Field(
+        0.0,
+        ge=0,
+        description="R-Drop: weight of the divergence between the predictions under two dropout masks; doubles the "
+        "work of an update; 0: none",
+    )
     validate_every: int | None = Field(None, ge=1, description="updates between validations (default: each epoch)")
     patience: int | None = Field(None, ge=1, description="early stopping: validations without improvement")
     average: Literal["none", "last", "best"] = Field(
@@ -219,6 +225,13 @@ class AnyRecipe(Settings):
     published: str = Field("", description="published score")
     model: Architecture
     training: LoopSettings
+
+    @model_validator(mode="after")
+    def _dropout_masks_differ(self) -> AnyRecipe:
+        rates = [value for name, value in self.model if name.endswith("dropout")]
+        if self.training.r_drop and not any(rates):
+            raise ValueError("training.r_drop compares two dropout masks, and this model has no dropout: set one")
+        return self
 
 
 class Recipe(AnyRecipe):

@@ -84,6 +84,10 @@ class Batch:
             guide=None if chosen.guide is None else chosen.guide[:, :targets],
         )
 
+    def twice(self) -> Batch:
+        """The rows of the batch, then the same rows again."""
+        return replace(self._each(lambda tensor: torch.cat([tensor, tensor])), indices=2 * self.indices)
+
     def _each(self, change: Callable[[Tensor], Tensor]) -> Batch:
         return replace(
             self,

@@ -159,8 +159,15 @@ def add_gradient(
     settings, batch = task.settings, batch.to(device)
     mixed = torch.autocast(device.type, torch.bfloat16, enabled=settings.precision == "bfloat16")
     with mixed:
-        batch, output = task.forward(model, batch, update, total)
-        return backward(model, output, batch, smoothing=settings.label_smoothing, total_tokens=total_tokens)
+        batch, output = task.forward(model, batch.twice() if settings.r_drop else batch, update, total)
+        return backward(
+            model,
+            output,
+            batch,
+            smoothing=settings.label_smoothing,
+            total_tokens=total_tokens,
+            r_drop=settings.r_drop,
+        )
 
 
 # --- the log ------------------------------------------------------------------------------------------------------

@@ -7,6 +7,11 @@ With V words, smoothing ε and gold word y, the loss of one token is
 which is torch's `cross_entropy(label_smoothing=ε)`. Its gradient over the logits is known in closed form,
 p - (1 - ε)·onehot(y) - ε/V, so each chunk of rows is projected, scored and backpropagated before the next one.
 Padding is dropped before the projection.
+
+R-Drop (Liang et al. 2021) predicts each token under two dropout masks, p₁ and p₂, and adds their divergence. With the
+losses L₁ and L₂ above and the weight α, half of the paper's equation 4 is the loss of one token:
+
+    ½ (L₁ + L₂)  +  α/4 · (KL(p₁ ‖ p₂) + KL(p₂ ‖ p₁)).
 """
 
 from __future__ import annotations
@@ -35,40 +40,53 @@ def chunk_rows(vocabulary_size: int) -> int:
     return max(16, CHUNK_ELEMENTS // vocabulary_size)
 
 
-def backward(model: Predictor, output: Output, batch: Batch, *, smoothing: float, total_tokens: int) -> Loss:
+def backward(
+    model: Predictor, output: Output, batch: Batch, *, smoothing: float, total_tokens: int, r_drop: float = 0.0
+) -> Loss:
     """Add the gradient of (Σ loss over the batch) / total_tokens to every parameter, and return the sums.
 
     `total_tokens` counts all batches of the update (gradient accumulation weights batches by tokens). The model's
-    `extra_loss` is per token, with the same weight.
+    `extra_loss` is per token, with the same weight. With `r_drop`, output and batch hold the rows twice.
     """
-    hidden = output.hidden[batch.target_mask]  # (N, D)
-    targets = batch.target_out[batch.target_mask]  # (N,)
-    gradient = torch.empty_like(hidden)
+    copies = 2 if r_drop else 1
+    hidden = output.hidden[batch.target_mask]  # (copies·N, D)
+    targets = batch.target_out[batch.target_mask].view(copies, -1)  # (copies, N)
+    by_copy, gradient = hidden.detach().view(copies, -1, hidden.size(1)), torch.empty_like(hidden)
+    criterion = Criterion(smoothing, r_drop, copies * total_tokens)
     sums = torch.zeros(2, dtype=torch.float64, device=hidden.device)
-    rows = chunk_rows(model.vocabulary_size)
-    for start in range(0, len(targets), rows):
+    rows = chunk_rows(model.vocabulary_size) // copies
+    for start in range(0, targets.size(1), rows):
         part = slice(start, start + rows)
-        leaf = hidden[part].detach().requires_grad_()
-        logits = model.project(leaf)  # (rows, V)
-        sums += _sums_and_gradient(logits, targets[part], smoothing, total_tokens)
+        leaf = by_copy[:, part].flatten(0, 1).requires_grad_()
+        logits = model.project(leaf)  # (copies·rows, V)
+        sums += _sums_and_gradient(logits, targets[:, part].flatten(), criterion)
         assert leaf.grad is not None
-        gradient[part] = leaf.grad
-    extra = output.extra_loss
-    smoothed, likelihood = sums.tolist()
+        gradient.view_as(by_copy)[:, part] = leaf.grad.view(copies, -1, hidden.size(1))
+    extra, tokens = output.extra_loss, targets.size(1)
+    smoothed, likelihood = (sums / copies).tolist()
     if extra is None:
         torch.autograd.backward([hidden], [gradient])
     else:
-        share = len(targets) / total_tokens
-        torch.autograd.backward([hidden, extra], [gradient, torch.full_like(extra, share)])
-        smoothed += float(extra.detach()) * len(targets)
-    return Loss(smoothed, likelihood, len(targets))
+        torch.autograd.backward([hidden, extra], [gradient, torch.full_like(extra, tokens / total_tokens)])
+        smoothed += float(extra.detach()) * tokens
+    return Loss(smoothed, likelihood, tokens)
 
 
-def _sums_and_gradient(logits: Tensor, targets: Tensor, smoothing: float, total_tokens: int) -> Tensor:
+@dataclass(frozen=True, slots=True)
+class Criterion:
+    """The loss of a row of logits."""
+
+    smoothing: float
+    r_drop: float
+    rows: int  # in the whole update, both copies of R-Drop included
+
+
+def _sums_and_gradient(logits: Tensor, targets: Tensor, criterion: Criterion) -> Tensor:
     """Backpropagate from the logits (rows, V); return the sums (2,) of smoothed and plain loss.
 
     A chunk is several megabytes, so memory passes matter: one exponential, then everything in place.
     """
+    smoothing, total = criterion.smoothing, criterion.rows
     columns = targets.unsqueeze(1)
     with torch.no_grad():
         probabilities = torch.softmax(logits, -1, dtype=_at_least_float32(logits.dtype))
@@ -76,12 +94,33 @@ def _sums_and_gradient(logits: Tensor, targets: Tensor, smoothing: float, total_
         normaliser = logits.amax(1) - probabilities.amax(1).log()  # (rows,)
         likelihood = (normaliser - logits.gather(1, columns).squeeze(1)).sum(dtype=torch.float64)
         uniform = (normaliser - logits.mean(1, dtype=probabilities.dtype)).sum(dtype=torch.float64)
-        shared = probabilities.new_tensor(-smoothing / (logits.size(1) * total_tokens))
-        gradient = torch.add(shared, probabilities, alpha=1 / total_tokens, out=probabilities)
-        gold = gradient.new_full((1, 1), (smoothing - 1) / total_tokens)
+        smoothed = (1 - smoothing) * likelihood + smoothing * uniform
+        divergence = None
+        if criterion.r_drop:
+            divergence, apart = divergence_and_gradient(logits - normaliser.unsqueeze(1), probabilities)
+            smoothed += criterion.r_drop / 2 * apart
+        shared = probabilities.new_tensor(-smoothing / (logits.size(1) * total))
+        gradient = torch.add(shared, probabilities, alpha=1 / total, out=probabilities)
+        gold = gradient.new_full((1, 1), (smoothing - 1) / total)
         gradient.scatter_add_(1, columns, gold.expand_as(columns))
+        if divergence is not None:
+            gradient.add_(divergence, alpha=criterion.r_drop / 2 / total)
     torch.autograd.backward([logits], [gradient.to(logits.dtype)])
-    return torch.stack([(1 - smoothing) * likelihood + smoothing * uniform, likelihood])
+    return torch.stack([smoothed, likelihood])
+
+
+def divergence_and_gradient(log_probabilities: Tensor, probabilities: Tensor) -> tuple[Tensor, Tensor]:
+    """R-Drop's divergence of two halves of rows: its gradient over the logits (rows, V), and its sum.
+
+    With d = log p₁ - log p₂, KL(p₁ ‖ p₂) + KL(p₂ ‖ p₁) = Σ p₁ d - Σ p₂ d. Its gradient over the logits of p₁ is
+    p₁ (d - KL(p₁ ‖ p₂)) + p₁ - p₂, and over those of p₂ the same with 1 and 2 exchanged.
+    """
+    first, second = probabilities.chunk(2)
+    log_first, log_second = log_probabilities.chunk(2)
+    ratio = log_first - log_second  # (rows / 2, V)
+    forth, back = (first * ratio).sum(1, keepdim=True), -(second * ratio).sum(1, keepdim=True)
+    gradient = torch.cat([first * (ratio - forth + 1) - second, second * (1 - ratio - back) - first])
+    return gradient, (forth + back).sum(dtype=torch.float64)
 
 
 def _at_least_float32(dtype: torch.dtype) -> torch.dtype:

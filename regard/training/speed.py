@@ -205,7 +205,7 @@ def _key(task: PreparedTask[object], model: Predictor, cores: int) -> str:
     """Processor, cores, model and batch; sizes are rounded up to powers of two."""
     machine, plan = this_machine(), task.plan()
     parameters = sum(parameter.numel() for parameter in model.parameters())
-    tokens = plan.batch(plan.epoch(0)[0]).target_tokens
+    tokens = plan.batch(plan.epoch(0)[0]).target_tokens * (2 if task.settings.r_drop else 1)
     batches = f"{task.settings.accumulate} x 2^{tokens.bit_length()} {task.unit}"
     sizes = f"2^{parameters.bit_length()} parameters, {batches}"
     here = f"{machine.cpu}, {cores} threads, torch {machine.torch}"

@@ -100,6 +100,7 @@ OPTIONS: dict[str, dict[str, Any]] = {
         "validate_every": 3,
     },
     "guided attention": {"guided_attention": 0.5},
+    "R-Drop": {"r_drop": 5.0, "accumulate": 2, "guided_attention": 0.5},
     "adadelta": {"optimizer": "adadelta", "learning_rate": 1.0},
     "sgd by loss": {"optimizer": "sgd", "select_by": "loss", "validation_bleu": False, "clip_norm": None},
 }

@@ -207,6 +207,10 @@ def test_key_of_another_model_is_unknown_and_the_known_ones_are_that_models():
             {"training__budget": "ten"},
             'training.budget: \'ten\' is not a duration: write it as "90s", "10m" or "1.5h".',
         ),
+        (
+            {"training__r_drop": 5.0, "model__dropout": 0.0},
+            "training.r_drop compares two dropout masks, and this model has no dropout: set one.",
+        ),
         ({"search__n_best": 9}, "search: n_best = 9 is more than beam = 5: raise beam to it."),
         ({"training__validation_bleu": False}, 'training: select_by = "bleu" needs validation_bleu = true.'),
         ({"model__tie_embeddings": "all"}, 'model.tie_embeddings = "all" needs text.joint = true: one vocabulary'),

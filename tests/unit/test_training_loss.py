@@ -190,3 +190,48 @@ def test_a_link_outside_of_the_window_is_bad_but_finite() -> None:
     assert float(found.detach()) == pytest.approx(-math.log(1e-9))
     assert weights.grad is not None
     assert weights.grad.isfinite().all()
+
+
+@pytest.mark.parametrize("elements", [28, 1 << 20])
+@pytest.mark.parametrize("smoothing", [0.0, 0.1])
+def test_r_drop_equals_its_formula_values_and_gradients(
+    smoothing: float, elements: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(loss_module, "chunk_rows", lambda vocabulary: max(2, elements // vocabulary))
+    torch.manual_seed(1)
+    model, batch, alpha = Linear().double(), a_batch(), 3.0
+    masks = 2 * torch.bernoulli(torch.full((2, 3, 5, 5), 0.5, dtype=torch.float64))  # (copies, B, T, D)
+
+    first, second = (model.project(model(batch).hidden * mask)[batch.target_mask] for mask in masks)
+    targets = batch.target_out[batch.target_mask]
+    wanted = functional.cross_entropy(torch.cat([first, second]), targets.repeat(2), label_smoothing=smoothing)
+    log_p, log_q = first.log_softmax(-1), second.log_softmax(-1)
+    both = functional.kl_div(log_q, log_p, log_target=True, reduction="batchmean") + functional.kl_div(
+        log_p, log_q, log_target=True, reduction="batchmean"
+    )
+    (wanted + alpha / 4 * both).backward()
+    expected = gradients(model)
+    model.zero_grad()
+
+    twice = batch.twice()
+    output = Output(model(twice).hidden * masks.flatten(0, 1))
+    found = backward(model, output, twice, smoothing=smoothing, total_tokens=11, r_drop=alpha)
+    assert found.tokens == 11
+    assert found.smoothed / 11 == pytest.approx(float((wanted + alpha / 4 * both).detach()), abs=1e-12)
+    for ours, theirs in zip(gradients(model), expected, strict=True):
+        torch.testing.assert_close(ours, theirs, rtol=0, atol=1e-13)
+
+
+def test_r_drop_of_equal_copies_is_the_plain_loss() -> None:
+    torch.manual_seed(1)
+    model, batch = Linear().double(), a_batch()
+    plain = backward(model, model(batch), batch, smoothing=0.1, total_tokens=11)
+    wanted = gradients(model)
+    model.zero_grad()
+    twice = batch.twice()
+    found = backward(model, model(twice), twice, smoothing=0.1, total_tokens=11, r_drop=5.0)
+    assert (found.smoothed, found.negative_log_likelihood) == pytest.approx(
+        (plain.smoothed, plain.negative_log_likelihood)
+    )
+    for ours, theirs in zip(gradients(model), wanted, strict=True):
+        torch.testing.assert_close(ours, theirs, rtol=0, atol=1e-14)
