@@ -67,7 +67,7 @@ def measure(plan: Plan, arguments: Sequence[str]) -> None:
     bench.save()
     write_report(options.report, bench.results)
     draw(bench.results, options.report.parent / "images" / f"performance-{plan.name}.png")
-    figures = options.report.with_name(f"{options.report.stem}-{plan.name}.json")
+    figures = options.report.with_name(f"performance-{plan.name}.json")
     shutil.copyfile(bench.json, figures)
     say(f"wrote {options.report} with its picture, and the figures of every run to {figures}")
 
@@ -107,7 +107,7 @@ def parse(plan: Plan, arguments: Sequence[str]) -> argparse.Namespace:
     )
     names = ",".join(plan.makers)
     parser.add_argument("--sides", default=names, help=f"which to measure ({names})")
-    parser.add_argument("--report", type=Path, default=ROOT / "docs" / "performance.md", help="file for the tables")
+    parser.add_argument("--report", type=Path, default=ROOT / "docs" / "performance-tables.md", help="file for the tables")
     options = parser.parse_args(arguments)
     options.work, options.data = options.work.resolve(), options.data.resolve()
     return options

@@ -1,4 +1,4 @@
-"""Raw results to the tables of docs/performance.md."""
+"""Raw results to the tables of docs/performance-tables.md."""
 
 from __future__ import annotations
 

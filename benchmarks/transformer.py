@@ -6,7 +6,7 @@ DIR holds train.en, train.de, test_2016_flickr.en and so on, plain or .gz. The p
 their own below the work folder. All sides see the same text in the same 8,000 pieces. Hugging Face and CTranslate2
 translate with Regard's weights, at the best of several settings; OpenNMT-py cannot read them and is only trained. The
 sides take turns, and each result is the median of the repeats. Every run's figures go to a JSON file, tables and a
-picture to docs/performance.md.
+picture to docs/performance-tables.md.
 """
 
 from __future__ import annotations
