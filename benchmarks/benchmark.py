@@ -107,7 +107,8 @@ def parse(plan: Plan, arguments: Sequence[str]) -> argparse.Namespace:
     )
     names = ",".join(plan.makers)
     parser.add_argument("--sides", default=names, help=f"which to measure ({names})")
-    parser.add_argument("--report", type=Path, default=ROOT / "docs" / "performance-tables.md", help="file for the tables")
+    tables = ROOT / "docs" / "performance-tables.md"
+    parser.add_argument("--report", type=Path, default=tables, help=f"file for the tables ({tables.name})")
     options = parser.parse_args(arguments)
     options.work, options.data = options.work.resolve(), options.data.resolve()
     return options

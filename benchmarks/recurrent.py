@@ -4,7 +4,8 @@
 
 DIR holds train.en, train.de, test_2016_flickr.en and so on, plain or .gz. The peers are installed into environments of
 their own below the work folder. All sides see the same text in the same 8,000 pieces; the sides take turns, and each
-result is the median of the repeats. Every run's figures go to a JSON file, tables and a picture to docs/performance-tables.md.
+result is the median of the repeats. Every run's figures go to a JSON file, tables and a
+picture to docs/performance-tables.md.
 """
 
 from __future__ import annotations
