@@ -62,7 +62,6 @@ def draw(folder: Path) -> None:
     look("de-en/luong-local-p", BOUGHT, "--steps", "2", "--output", "look-local.gif")
     look("de-en/seq2seq", KNOW, "--output", "look-vector.png")
     look(folder / "en-fr", "--over-time", "--output", "look-over-time.png")
-    look(folder / "en-fr", "--over-time", "--size", "600", "--output", "look-over-time.gif")
     look(folder / "en-ko", KOREAN, "--output", "look-korean.png")
     command = [sys.executable, "-m", "regard", "look", "de-en/bahdanau", BOUGHT, "--entropy"]
     shown = subprocess.run(command, capture_output=True, text=True, check=True)
