@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
 import importlib.util
 import itertools
 import json
@@ -12,7 +11,7 @@ from pathlib import Path
 from typing import Any, BinaryIO, Protocol
 
 from regard.bulk.shards import Form, Kind
-from regard.data.lines import LONGEST_LINE, bytes_read, decode_lines, open_unpacked
+from regard.data.lines import LONGEST_LINE, bytes_read, decode_lines, open_unpacked, packed
 from regard.errors import ConfigError, DataError
 from regard.evaluation.alignment import format_links
 from regard.inference.lines_out import json_lines, text_lines
@@ -139,9 +138,8 @@ def check_text(value: object, where: str, wanted: Wanted) -> None:
 class LineWriter:
     """Text or JSON lines, packed if the name says so."""
 
-    def __init__(self, out: BinaryIO, packed: bool, kind: Kind, wanted: Wanted) -> None:
-        # no name and no time in the header: equal lines are equal bytes
-        self._packed = gzip.GzipFile(filename="", mode="wb", fileobj=out, mtime=0, compresslevel=6) if packed else None
+    def __init__(self, out: BinaryIO, pack: bool, kind: Kind, wanted: Wanted) -> None:
+        self._packed = packed(out) if pack else None
         self._out = self._packed or out
         self._kind, self._wanted = kind, wanted
         columns = text_lines(wanted.n_best, wanted.scores, wanted.alignments)

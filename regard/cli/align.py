@@ -43,13 +43,13 @@ def align(
     on the text itself; a link needs the agreement of both. Guided attention uses the same alignments
     (`regard train --set training.guided_attention=0.5`). It needs some thousand pairs; --train adds more.
     """
+    from regard.data.lines import writing_lines
     from regard.data.text.aligner import PIECES, align_corpus
     from regard.data.text.sources import Mix, open_text
     from regard.data.text.texts import Text
     from regard.errors import ConfigError
     from regard.evaluation.alignment import aer, check_bounds, format_links, read_links
     from regard.process import tune_process
-    from regard.storage.files import writing
 
     tune_process(threads)
     if output is not None and not output.parent.is_dir():
@@ -65,7 +65,7 @@ def align(
         asked = list(Text(text.corpora[:1]).pairs())
         check_bounds(known, [pair.source for pair in asked], [pair.target for pair in asked], where=str(gold))
     found = []
-    with bar_on_stderr() as show, nullcontext(sys.stdout.buffer) if output is None else writing(output) as out:
+    with bar_on_stderr() as show, nullcontext(sys.stdout.buffer) if output is None else writing_lines(output) as out:
         for links in align_corpus(
             text,
             pieces=PIECES if pieces is None else pieces,

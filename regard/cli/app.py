@@ -18,8 +18,11 @@ The convention for a command `name` (the example is `steps`):
 import errno
 import os
 import re
+import signal
 import sys
+import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from difflib import get_close_matches
 from importlib import import_module
 from keyword import iskeyword
@@ -80,8 +83,25 @@ def main(arguments: Sequence[str] | None = None) -> int:
     arguments = list(sys.argv[1:] if arguments is None else arguments)
     open_closed_streams()
     limit_openmp_spinning()
-    with plain_warnings():
+    with plain_warnings(), _ending_on_sigterm():
         return _guarded(arguments)
+
+
+@contextmanager
+def _ending_on_sigterm() -> Iterator[None]:
+    """SIGTERM as SystemExit, so that half-written files are removed; training and server have their own handlers."""
+    if threading.current_thread() is not threading.main_thread() or signal.getsignal(signal.SIGTERM) != signal.SIG_DFL:
+        yield
+        return
+
+    def end(number: int, _frame: object) -> None:
+        raise SystemExit(128 + number)
+
+    signal.signal(signal.SIGTERM, end)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
 
 
 def _guarded(arguments: list[str]) -> int:
@@ -102,9 +122,18 @@ def _guarded(arguments: list[str]) -> int:
     except OSError as error:
         _forget_unwritten_output()
         return _fail(_system_message(error))
-    except Exception as error:  # a bug in Regard, not a mistake of the user: say so, and how to report it
+    except Exception as error:
+        if is_out_of_memory(error):
+            return _fail("not enough memory: choose a smaller model, smaller batches or shorter sentences")
+        # a bug in Regard, not a mistake of the user: say so, and how to report it
         fault = f"{type(error).__name__}: {error}"
         return _fail(f"a fault in Regard, {fault}: REGARD_DEBUG=1 shows where", EXIT_FAULT)
+
+
+def is_out_of_memory(error: Exception) -> bool:
+    """Whether an allocation failed, in Python or in torch."""
+    words = ("can't allocate memory", "not enough memory", "out of memory")
+    return isinstance(error, MemoryError) or (isinstance(error, RuntimeError) and any(w in str(error) for w in words))
 
 
 def build_app(wanted: str | None) -> typer.Typer:
@@ -232,7 +261,7 @@ def _system_message(error: OSError) -> str:
         return f"{' and '.join(closed)} {'is' if len(closed) == 1 else 'are'} closed: redirect to a file, or leave open"
     from regard.storage.files import reason
 
-    why = reason(error, Path(error.filename or "."))
+    why = reason(error, Path(error.filename) if error.filename else None)
     where = f"{error.filename}: " if error.filename else ""
     remedies = {
         errno.ENOSPC: "free some space, or choose another folder",

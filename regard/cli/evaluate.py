@@ -318,8 +318,9 @@ def _write(report: Report, plot: Path | None, output: Path | None) -> None:
     from regard.evaluation.by_length import plot_by_length
 
     if output is not None:
-        from regard.storage.files import write_bytes
+        from regard.data.lines import writing_lines
 
-        write_bytes(output, "".join(f"{line}\n" for line in report.hypotheses).encode())
+        with writing_lines(output) as out:
+            out.write("".join(f"{line}\n" for line in report.hypotheses).encode())
     if plot is not None:
         plot_by_length(report.by_length, plot, title="BLEU by source length")

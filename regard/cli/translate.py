@@ -246,7 +246,7 @@ def _output(path: Path | None) -> Iterator[BinaryIO]:
     if path is None:
         yield sys.stdout.buffer
         return
-    from regard.storage.files import writing
+    from regard.data.lines import writing_lines
 
-    with writing(path) as out:
+    with writing_lines(path) as out:
         yield out

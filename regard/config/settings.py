@@ -20,6 +20,10 @@ from regard.config.scripts import named_scripts
 LanguageCode = Annotated[str, Field(pattern="^[a-z]{2,3}$")]
 
 
+LARGEST_SIZE = 1 << 24  # maximum of any model size
+MOST_SIZES = 64  # maximum length of a list of sizes, such as the channels of convolutions
+
+
 class TextSettings(Settings):
     """Tokenisation: from sentences to token ids."""
 
@@ -225,6 +229,15 @@ class AnyRecipe(Settings):
     published: str = Field("", description="published score")
     model: Architecture
     training: LoopSettings
+
+    @model_validator(mode="after")
+    def _sizes_are_bounded(self) -> AnyRecipe:
+        for name, value in self.model:
+            sizes = value if isinstance(value, tuple) else (value,)
+            if len(sizes) > MOST_SIZES or any(isinstance(size, int) and size > LARGEST_SIZE for size in sizes):
+                limit = f"{LARGEST_SIZE:,}, in lists of {MOST_SIZES}"
+                raise ValueError(f"model.{name} is larger than any that Regard builds ({limit})")
+        return self
 
     @model_validator(mode="after")
     def _dropout_masks_differ(self) -> AnyRecipe:

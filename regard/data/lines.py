@@ -20,6 +20,7 @@ import numpy as np
 import numpy.typing as npt
 
 from regard.errors import DataError
+from regard.storage.files import writing
 
 GZIP_ERRORS = (EOFError, gzip.BadGzipFile, zlib.error)
 LONGEST_LINE = 16 << 20  # bytes
@@ -174,6 +175,22 @@ def _naming(name: str, number: int) -> Iterator[None]:
 def _too_long(name: str, number: int) -> DataError:
     """The error of a line without an end."""
     return DataError(f"{name}:{number}: a line of more than {LONGEST_LINE >> 20} MB. Give text with line ends.")
+
+
+@contextmanager
+def writing_lines(path: Path) -> Iterator[BinaryIO]:
+    """Write a text file atomically, gzip if its name ends in .gz."""
+    with writing(path) as out:
+        if path.suffix != ".gz":
+            yield out
+            return
+        with packed(out) as stream:
+            yield stream
+
+
+def packed(out: BinaryIO) -> gzip.GzipFile:
+    """A gzip stream without name and time in its header: equal lines are equal bytes."""
+    return gzip.GzipFile(filename="", mode="wb", fileobj=out, mtime=0, compresslevel=6)
 
 
 def open_unpacked(path: Path) -> io.BufferedIOBase:

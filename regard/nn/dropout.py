@@ -29,7 +29,7 @@ def add_dropped(total: Tensor, inputs: Tensor, rate: float, training: bool) -> T
 @torch.no_grad()
 def noise(like: Tensor, rate: float) -> Tensor:
     """The dropout mask, shaped like `like`: 0 with probability `rate`, 1 / (1 - rate) otherwise."""
-    dropped = round(rate * LEVELS)
+    dropped = min(round(rate * LEVELS), LEVELS - 1)
     words = torch.empty((like.numel() + 3) // 4, dtype=torch.int64).random_(-(2**63), None)  # all 64 bits are random
     draws = words.view(torch.int16)[: like.numel()].view(like.shape)
     kept = torch.ge(draws, dropped - LEVELS // 2, out=torch.empty_like(like, memory_format=torch.contiguous_format))

@@ -45,7 +45,7 @@ def architecture_routes(service: Service) -> APIRouter:
     @router.get(
         "/diagram",
         response_class=Response,
-        responses={200: {"content": {"image/svg+xml": {}}}, **errors(403, 404, 422, 429)},
+        responses={200: {"content": {"image/svg+xml": {}}}, **errors(403, 404, 422, 429, 503)},
     )
     async def diagram(
         request: Request,
@@ -54,16 +54,10 @@ def architecture_routes(service: Service) -> APIRouter:
         target: Annotated[str, Query(max_length=400, description="its translation, up to 8 words")],
     ) -> Response:
         """The architecture of a model, unrolled over a short sentence, as SVG."""
-        from regard.look.views.diagram import build_diagram  # imports torch, which a translation does without
-        from regard.look.views.diagram_svg import draw_diagram
-
         service.admit(request)
         found = find(service, model)
-        try:
-            graph = build_diagram(found.translator.recipe.model, source, target)
-        except RegardError as error:
-            raise ApiError(422, str(error)) from None
-        return Response(draw_diagram(graph, model, styled=False), media_type="image/svg+xml")
+        drawn = await service.wait(request, service.queue.call(lambda: _diagram(found, model, source, target)))
+        return Response(drawn, media_type="image/svg+xml")
 
     @router.post("/node", response_model=NodeRecord, responses=errors(400, 403, 404, 413, 422, 429, 503))
     async def node(request: Request, asked: NodeRequest) -> Response:
@@ -88,6 +82,17 @@ def _check(service: Service, model: ServedModel, asked: NodeRequest) -> None:
             raise ApiError(413, f"{name}: {len(ids):,} pieces: the limit is {most:,}")
         if max(ids) >= tokenizer.size:
             raise ApiError(422, f"{name}: piece ids of this model are 0 to {tokenizer.size - 1}")
+
+
+def _diagram(model: ServedModel, title: str, source: str, target: str) -> str:
+    from regard.look.views.diagram import build_diagram  # imports torch, which a translation does without
+    from regard.look.views.diagram_svg import draw_diagram
+
+    try:
+        graph = build_diagram(model.translator.recipe.model, source, target)
+    except RegardError as error:
+        raise ApiError(422, str(error)) from None
+    return draw_diagram(graph, title, styled=False)
 
 
 def _numbers(model: ServedModel, asked: NodeRequest) -> bytes:

@@ -21,7 +21,7 @@ from regard.serve.errors import ApiError
 from regard.serve.examples import examples_of
 from regard.serve.image_models import ServedImageModel
 from regard.serve.languages import UNKNOWN
-from regard.serve.libre import errors
+from regard.serve.libre import Text, errors
 from regard.serve.models import ServedModel
 from regard.serve.service import Service
 from regard.serve.stream import stream_text
@@ -88,7 +88,7 @@ class StreamRequest(Asked):
     """A text to translate with streaming output."""
 
     model: str = Field(description="name of a model, from /api/models")
-    text: str = Field(description="the text")
+    text: Text = Field(description="the text")
 
 
 class Example(BaseModel):

@@ -7,6 +7,7 @@ import hashlib
 import json
 import os
 import shutil
+import stat
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -38,6 +39,8 @@ def writing(path: Path, tag: str = "") -> Iterator[BinaryIO]:
         try:
             temporary.unlink(missing_ok=True)
             with open(temporary, "xb") as out:  # never follows a symbolic link
+                if path.exists() and hasattr(os, "fchmod"):  # a private file stays private
+                    os.fchmod(out.fileno(), stat.S_IMODE(path.stat().st_mode))
                 yield out
                 out.flush()
                 os.fsync(out.fileno())
@@ -63,10 +66,10 @@ def naming(path: Path) -> Iterator[None]:
         raise type(error)(error.errno, error.strerror, str(name)) from error
 
 
-def reason(error: OSError, path: Path) -> str:
-    """Why a file cannot be written; of a full disk also how much room is left."""
+def reason(error: OSError, path: Path | None) -> str:
+    """Why a file cannot be written; of a full disk also how much room is left, where the file is known."""
     said = (error.strerror or str(error) or type(error).__name__).lower()
-    if error.errno not in (errno.ENOSPC, errno.EDQUOT):
+    if path is None or error.errno not in (errno.ENOSPC, errno.EDQUOT):
         return said
     place = next((each for each in (path, *path.absolute().parents) if each.exists()), None)
     free = 0 if place is None else shutil.disk_usage(place).free

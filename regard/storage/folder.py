@@ -37,8 +37,6 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 FORMAT = 1
-LARGEST_SIZE = 1 << 24  # maximum of any model size
-MOST_SIZES = 64  # maximum length of a list of sizes, such as the channels of convolutions
 CONFIG = "config.json"
 WEIGHTS = "model.safetensors"
 METRICS = "metrics.json"
@@ -51,6 +49,7 @@ COMPILED = "compiled"
 FINGERPRINT_FILE = "training.fingerprint.npy"
 WORDS_FILE = "training.words.npy"
 MODEL_FILES = (CONFIG, WEIGHTS, METRICS, CARD, JOINT, SOURCE, TARGET, SHORTLIST, FINGERPRINT_FILE, WORDS_FILE)
+LOG_FILES = ("log.jsonl", "watch.jsonl")
 
 # those of metrics.json that commands and pages rely on; all may be missing
 METRIC_TYPES: dict[str, type | tuple[type, ...]] = {
@@ -127,9 +126,18 @@ def remove_model(path: Path) -> None:
 def remove_all(path: Path) -> None:
     """Remove a model with its log and its training state; other files stay."""
     remove_model(path)
-    for name in ("log.jsonl", "watch.jsonl"):
+    for name in LOG_FILES:
         (path / name).unlink(missing_ok=True)
-    shutil.rmtree(path / "training", ignore_errors=True)
+    training, old = path / "training", path / ".training.old"
+    shutil.rmtree(old, ignore_errors=True)
+    if training.exists():
+        training.rename(old)  # at once: a kill leaves no half of a training
+        shutil.rmtree(old, ignore_errors=True)
+
+
+def model_files(path: Path) -> list[Path]:
+    """The files of the folder that have the names of a model's, or of a training's log."""
+    return [path / name for name in (*MODEL_FILES, *LOG_FILES, COMPILED) if exists(path / name)]
 
 
 # --- reading ------------------------------------------------------------------------------------------------------
@@ -143,19 +151,7 @@ def read_config(path: Path, kind: type[AnyKind]) -> tuple[AnyKind, dict[str, Any
         recipe = check_as(kind, table, str(path / CONFIG))
     except ConfigError as error:
         raise ModelFolderError(f"{error} Undo the change, or {RESTORE}.") from None
-    _check_sizes(path, recipe)
     return recipe, about
-
-
-def _check_sizes(path: Path, recipe: AnyRecipe) -> None:
-    """Raise for excessive sizes before anything is computed from them."""
-    for name, value in recipe.model.model_dump().items():
-        sizes = value if isinstance(value, tuple) else (value,)
-        if len(sizes) > MOST_SIZES or any(isinstance(size, int) and size > LARGEST_SIZE for size in sizes):
-            raise ModelFolderError(
-                f"{path / CONFIG}: model.{name} is larger than any that Regard builds ({LARGEST_SIZE:,}, in lists of "
-                f"{MOST_SIZES}): {RESTORE}."
-            )
 
 
 def _check_kind(path: Path, found: str, kind: type[AnyRecipe]) -> None:

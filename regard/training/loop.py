@@ -159,7 +159,7 @@ def add_gradient(
     settings, batch = task.settings, batch.to(device)
     mixed = torch.autocast(device.type, torch.bfloat16, enabled=settings.precision == "bfloat16")
     with mixed:
-        batch, output = task.forward(model, batch.twice() if settings.r_drop else batch, update, total)
+        batch, output = task.forward(model, batch, update, total)
         return backward(
             model,
             output,

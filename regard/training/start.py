@@ -13,7 +13,7 @@ from regard.errors import ConfigError, ModelFolderError
 from regard.inference.box import model_folder
 from regard.inference.folder import Folder, read_folder
 from regard.models.contract import Predictor
-from regard.storage.folder import holds_finished_model
+from regard.storage.folder import holds_finished_model, holds_model, model_files
 from regard.storage.run import holds_run
 from regard.training.checkpoint import Checkpoints
 
@@ -42,9 +42,10 @@ def choose_recipe(
 
 
 def check_out(out: Path, overwrite: bool) -> None:
-    """Refuse a folder that already holds a model or a training."""
+    """Refuse a folder that already holds a model or a training, or files of others under their names."""
     if out.exists() and not out.is_dir():
         raise ModelFolderError(f"{out}: is a file: choose another --out folder.")
+    _check_training_folder(out / "training")
     if overwrite:
         return
     if holds_finished_model(out):
@@ -55,6 +56,22 @@ def check_out(out: Path, overwrite: bool) -> None:
             raise ModelFolderError(f"{out}: holds a training without a checkpoint: add --overwrite to replace it.")
         resume = f"regard train --resume {quote(str(out))}"
         raise ModelFolderError(f"{out}: holds an unfinished training: resume it with `{resume}`, or add --overwrite.")
+    if not holds_model(out) and (files := model_files(out)):
+        raise ModelFolderError(
+            f"{files[0]}: training would replace it: choose another --out folder, or add --overwrite to replace it."
+        )
+
+
+def _check_training_folder(training: Path) -> None:
+    """OUT/training is removed with the training in it, so it must not be anything else."""
+    if training.is_symlink() or (training.exists() and not training.is_dir()):
+        raise ModelFolderError(
+            f"{training}: is a link or a file, where Regard keeps its checkpoints: choose another --out folder."
+        )
+    if training.exists() and not holds_run(training) and any(training.iterdir()):
+        raise ModelFolderError(
+            f"{training}: holds files that are not of a training: choose another --out folder, or move them."
+        )
 
 
 def count_parameters(model: Predictor) -> int:

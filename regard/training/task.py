@@ -112,7 +112,11 @@ class PreparedTask(ABC, Generic[Learned]):
         """The validation set, if there is one; each rank of the group takes a share of it."""
 
     def forward(self, model: Any, batch: Batch, update: int, total: int | None) -> tuple[Batch, Output]:
-        """The model's output for a batch in an update of `total`; a task may change the batch or add a loss."""
+        """The model's output for a batch in an update of `total`; a task may change the batch or add a loss.
+
+        With R-Drop both hold the rows twice.
+        """
+        batch = batch.twice() if self.settings.r_drop else batch
         return batch, model(batch)
 
     @abstractmethod

@@ -134,7 +134,8 @@ class PreparedTranslation(PreparedTask[Translator]):
         if (share := sampling_share(settings.scheduled_sampling, update, total)) > 0:
             batch = sample_inputs(model, batch, share)
         if batch.guide is None:
-            return batch, model(batch)
+            return super().forward(model, batch, update, total)
+        batch = batch.twice() if settings.r_drop else batch
         return batch, guided_output(model, batch, settings.guided_attention)
 
     def changed(self, overrides: Sequence[str]) -> PreparedTranslation:
