@@ -9,7 +9,7 @@ import typer
 from regard.errors import ConfigError, did_you_mean
 
 WIDTH = 80
-NONE = "none of its own"
+NONE = "none"  # also "none (see gnmt)", "none of its own"
 
 
 def architectures(
