@@ -47,7 +47,7 @@ COMMANDS = {
     "compare": "Train recipes under the same budget, and compare them with trained models in one report.",
     "gradients": "How far the gradient of the loss reaches back into the source, by architecture.",
     "serve": "Serve models over HTTP: a web page that shows attention, and LibreTranslate's API.",
-    "steps": "The five steps of attention, number by number.",
+    "steps": "The arithmetic of attention for small vectors, step by step.",
     "diagram": "Draw a model, unrolled over a short sentence.",
     "info": "Describe a model folder, or the machine.",
     "import": "Import a Hugging Face Marian model as a model folder.",

@@ -101,7 +101,7 @@ def look(
     regard look de-en/bahdanau "Der Hund schläft unter dem Tisch."
     regard look models/fashion shirt.png --output look.png
 
-    A model without attention shows its one vector instead.
+    A model without attention shows its fixed context vector instead.
     """
     model = model_folder(model)
     if reads_images(model):
