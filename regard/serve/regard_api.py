@@ -101,7 +101,7 @@ class Example(BaseModel):
 class Figure(BaseModel):
     """The score of a model: on the test set for an installed one, as `regard models` lists it, else in validation."""
 
-    metric: str = Field(description="BLEU, or a share: % accuracy, % true captions")
+    metric: str = Field(description="BLEU, or a share: % accuracy, % valid captions")
     value: float = Field(description="unrounded")
     data: str = Field(description="the text or images it was measured on")
 
