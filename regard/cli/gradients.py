@@ -49,8 +49,8 @@ def gradients(
     regard gradients models/seq2seq models/bahdanau --test test.de test.en --length 20 -o gradients.png
 
     Without attention the gradient passes through every recurrent step between a word and the end of the sentence, and
-    may vanish; how fast depends on the cell and its initialisation. Attention is a direct path to every word. A model that reads the source in reverse has the
-    short paths at the beginning of the sentence.
+    may vanish; how fast depends on the cell and its initialisation. Attention is a direct path to every word. A model
+    that reads the source in reverse has the short paths at the beginning of the sentence.
     """
     from regard.comparison.entrants import parse_entrants
     from regard.comparison.gradients import measure_gradients
