@@ -53,7 +53,7 @@ def look(
         bool | None,
         typer.Option(
             "--specials/--no-specials",
-            help="Show <s> and </s> (with pieces: yes; else a column that holds the largest weight of a row).",
+            help="Show <s> and </s> (with --pieces: yes; else a column that holds the largest weight of a row).",
             show_default=False,
         ),
     ] = None,
@@ -74,7 +74,7 @@ def look(
         ),
     ] = False,
     beam: Annotated[int | None, typer.Option(help="Beam size; 1 is greedy search.", show_default=False)] = None,
-    candidates: Annotated[int, typer.Option(min=1, help="JSON, HTML: most probable pieces of each step.")] = 5,
+    candidates: Annotated[int, typer.Option(min=1, help="JSON, HTML: most probable subwords of each step.")] = 5,
     tree: Annotated[
         bool, typer.Option("--tree", help="JSON: add the beam search tree, with pruned hypotheses.")
     ] = False,

@@ -48,7 +48,7 @@ def translate(
         float | None, typer.Option(help="Sampling temperature: below 1 sharpens the distribution.", show_default=False)
     ] = None,
     top_k: Annotated[
-        int | None, typer.Option(help="Sampling: only the k most probable pieces.", show_default=False)
+        int | None, typer.Option(help="Sampling: only the k most probable subwords.", show_default=False)
     ] = None,
     top_p: Annotated[
         float | None,
@@ -111,7 +111,7 @@ def translate(
 
     Lines are read ahead and sorted by length among themselves, then written: --window 1 answers each line at once.
     The lines read ahead are shared out to --workers; their number changes neither translations nor order.
-    A line of more pieces than search.max_source (1024) is cut there, and a warning names the line.
+    A line of more subwords than search.max_source (1024) is cut there, and a warning names the line.
     Input that is not UTF-8 ends the work with an error that names the line; the lines before it have then been
     written to stdout, while the file of --output is left as it was.
 
