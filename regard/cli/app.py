@@ -29,6 +29,7 @@ import typer
 import typer.main
 
 from regard import __version__
+from regard.cli.command_help import Command
 from regard.cli.streams import closed_streams, open_closed_streams, plain_warnings
 from regard.cli.texts import BETWEEN
 from regard.errors import RegardError
@@ -120,7 +121,7 @@ def build_app(wanted: str | None) -> typer.Typer:
     )
     app.callback(invoke_without_command=True)(_root)
     for name, line in COMMANDS.items():
-        app.command(name, short_help=line)(load_command(name) if name == wanted else _not_loaded)
+        app.command(name, short_help=line, cls=Command)(load_command(name) if name == wanted else _not_loaded)
     return app
 
 

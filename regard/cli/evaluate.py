@@ -114,11 +114,10 @@ def evaluate(
     Word alignments come from attention under forced decoding of the reference, in two ways: from the step that predicts
     a word, and from the step that reads it.
 
-    Example: regard evaluate models/de-en --source test.de --reference test.en --gold-alignments test.talp
-
-    Example: regard evaluate models/en-fr --toy phrases:en-fr --split long --plot by-length.png
-
-    Example: regard evaluate models/fashion --data /usr/share/datasets/fashion-mnist
+    \b
+    regard evaluate models/de-en --source test.de --reference test.en --gold-alignments test.talp
+    regard evaluate models/en-fr --toy phrases:en-fr --split long --plot by-length.png
+    regard evaluate models/fashion --data /usr/share/datasets/fashion-mnist
     """
     folder = None if model is None else model_folder(model)
     if folder is not None and reads_images(folder):

@@ -18,7 +18,7 @@ def gradients(
     entrants: Annotated[
         list[str],
         typer.Argument(
-            metavar="RECIPE|MODEL…",
+            metavar="RECIPE|MODEL",
             help="Recipes (a newly initialised model on random words), recipes with changed settings "
             "(seq2seq:model.cell=rnn), or trained models (with --test).",
             show_default=False,
@@ -38,7 +38,7 @@ def gradients(
     sentences: Annotated[int, typer.Option(help="Sentences to average over.", min=1)] = 16,
     output: Annotated[
         Path | None,
-        typer.Option("--output", "-o", metavar="FILE", help="Write a .png, .svg or .pdf picture.", show_default=False),
+        typer.Option("--output", "-o", metavar="PATH", help="Write a .png, .svg or .pdf picture.", show_default=False),
     ] = None,
     seed: Annotated[int, typer.Option(help="Random seed of weights and words.")] = 1,
 ) -> None:

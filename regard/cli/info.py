@@ -52,7 +52,8 @@ def info(
     With --machine: processor, instruction sets as advertised and as tried in a child process, threads, float32 GEMM
     rate, versions.
 
-    Example: regard info models/de-en
+    \b
+    regard info models/de-en
     """
     if machine == (model is not None):
         raise ConfigError("name a model folder, or --machine" + (", not both." if machine else "."))

@@ -23,7 +23,7 @@ def look(
     sentences: Annotated[
         list[str] | None,
         typer.Argument(
-            metavar="SENTENCE...",
+            metavar="SENTENCE",
             help="The sentence to translate, or several; for a captioner or classifier a PNG or JPEG file.",
             show_default=False,
         ),

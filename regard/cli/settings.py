@@ -36,7 +36,8 @@ def settings(
 
     Without a pattern, one line each. Change a setting with `regard train RECIPE --set NAME=VALUE`.
 
-    Example: regard settings learning_rate
+    \b
+    regard settings learning_rate
     """
     from regard.config.reference import all_settings, matching
 

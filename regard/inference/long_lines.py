@@ -37,7 +37,8 @@ def refuse_line(ids: list[int], most: int, where: str) -> list[int]:
     """The ids; raises if there are more than `most`."""
     if len(ids) > most:
         raise LongLine(
-            f"{where}: {len(ids):,} subwords are more than search.max_source = {most}: shorten it, or raise the setting."
+            f"{where}: {len(ids):,} subwords are more than search.max_source = {most}: shorten it, or raise the "
+            "setting."
         )
     return ids
 

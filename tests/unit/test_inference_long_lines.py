@@ -89,4 +89,4 @@ def test_the_command_warns_in_one_line(folder: Path, tmp_path: Path, capsys: pyt
     assert len(out.read_text().splitlines()) == 3
     (line,) = capsys.readouterr().err.splitlines()
     assert line.startswith("regard: warning: line 2: 20,00")
-    assert line.endswith("pieces, cut to search.max_source = 1024.")
+    assert line.endswith("subwords, cut to search.max_source = 1024.")
