@@ -75,4 +75,5 @@ def _table(found: "list[BoxedModel]") -> list[str]:
     total = f"{sum(model.bytes for model in found) / 1e6:.1f} MB"
     group = found[0].group
     best = boxed_models(f"{group}/*")[0]
-    return [*lines, "", f"{total} in all. `{group}` is short for {best.name}, the best model of its group."]
+    short = f"`{group}` is short for {best.name}, the best model of its group."
+    return [*lines, "", f"{total} in all.", short]
