@@ -33,7 +33,7 @@ def page() -> str:
 
 def row(setting: Setting) -> str:
     """A line of a table."""
-    only = f" ({', '.join(setting.models)})" if setting.models else ""
+    only = f" ({', '.join(setting.applies_to)})" if setting.applies_to else ""
     recipes = ", ".join(f"{name} `{value}`" for name, value in setting.recipes.items())
     cells = f"`{setting.name}`", f"`{setting.default}`", setting.type, setting.meaning + only, recipes
     return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"

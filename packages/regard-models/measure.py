@@ -15,7 +15,7 @@ Trained = regard.Translator | regard.Captioner | regard.Classifier
 
 
 def held_out_score(model: Trained, data: str, text: Path | None, languages: tuple[str, str] | None) -> Figure:
-    """The score on the held-out test set: BLEU of a translator, true captions or accuracy in per cent."""
+    """The score on the held-out test set: BLEU of a translator, valid captions or accuracy in per cent."""
     if isinstance(model, regard.Translator):
         assert text is not None
         assert languages is not None
@@ -41,7 +41,7 @@ def floor_score(model: Trained, data: str, languages: tuple[str, str] | None) ->
 def _image_score(model: regard.Captioner | regard.Classifier, data: str, count: str) -> Figure:
     if isinstance(model, regard.Captioner):
         found = evaluate_captioner(model, f"{data}:en{count}")
-        true = round(100 * found["valid"], 2)
-        return Figure(metric="% true captions", value=true, data=f"{found['captions']} scenes")
+        valid = round(100 * found["valid"], 2)
+        return Figure(metric="% valid captions", value=valid, data=f"{found['captions']} scenes")
     accuracy = model.evaluate(model.labelled_images(data + count))
     return Figure(metric="% accuracy", value=round(100 * accuracy.accuracy, 2), data=f"{accuracy.images} images")

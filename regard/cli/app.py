@@ -32,6 +32,7 @@ import typer
 import typer.main
 
 from regard import __version__
+from regard.cli.command_help import Command
 from regard.cli.streams import closed_streams, open_closed_streams, plain_warnings
 from regard.cli.texts import BETWEEN
 from regard.errors import RegardError
@@ -50,7 +51,7 @@ COMMANDS = {
     "compare": "Train recipes under the same budget, and compare them with trained models in one report.",
     "gradients": "How far the gradient of the loss reaches back into the source, by architecture.",
     "serve": "Serve models over HTTP: a web page that shows attention, and LibreTranslate's API.",
-    "steps": "The five steps of attention, number by number.",
+    "steps": "The arithmetic of attention for small vectors, step by step.",
     "diagram": "Draw a model, unrolled over a short sentence.",
     "info": "Describe a model folder, or the machine.",
     "import": "Import a Hugging Face Marian model as a model folder.",
@@ -149,7 +150,7 @@ def build_app(wanted: str | None) -> typer.Typer:
     )
     app.callback(invoke_without_command=True)(_root)
     for name, line in COMMANDS.items():
-        app.command(name, short_help=line)(load_command(name) if name == wanted else _not_loaded)
+        app.command(name, short_help=line, cls=Command)(load_command(name) if name == wanted else _not_loaded)
     return app
 
 

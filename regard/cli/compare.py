@@ -15,7 +15,7 @@ def compare(
     entrants: Annotated[
         list[str],
         typer.Argument(
-            metavar="RECIPE|MODEL…",
+            metavar="RECIPE|MODEL",
             help="Recipes, recipes with changed settings (luong:model.score=dot,model.layers=1), model folders or "
             "installed models, also with changed search settings; {a,b} makes a grid. They come before the options.",
             show_default=False,
@@ -40,7 +40,7 @@ def compare(
     ] = None,
     gold: Annotated[
         Path | None,
-        typer.Option("--gold-alignments", metavar="FILE", help="Gold links of the test set.", show_default=False),
+        typer.Option("--gold-alignments", metavar="PATH", help="Gold links of the test set.", show_default=False),
     ] = None,
     sentences: Annotated[
         list[str] | None,

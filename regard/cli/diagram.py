@@ -35,7 +35,8 @@ def diagram(
 ) -> None:
     """Draw a model, unrolled over a short sentence, as SVG: the data flow of its recipe.
 
-    Example: regard diagram bahdanau --source "the cat sat" --output bahdanau.svg
+    \b
+    regard diagram bahdanau --source "the cat sat" --output bahdanau.svg
     """
     from regard.look.views.pictures import check_picture_path, write_picture
 

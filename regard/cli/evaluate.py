@@ -27,6 +27,9 @@ if TYPE_CHECKING:
 IMAGE_SPLIT = "test"
 IMAGE_OPTIONS = ("model", "data", "split", "output_format", "device", "threads")
 WIDEST = 100
+LABELS = {"valid": "valid captions", "bleu": "BLEU", "bleu_signature": "BLEU signature", "words": "words with a box"}
+FORMATS = {"bleu": ".1f"} | dict.fromkeys(("valid", "accuracy", "pointing_accuracy", "mass_in_box", "by_chance"), ".1%")
+SHARE_TABLES = ("by_class", "map_mass_inside_object")
 
 
 class OutputFormat(StrEnum):
@@ -106,16 +109,15 @@ def evaluate(
 ) -> None:
     """Evaluate a model: BLEU, chrF and TER with their signatures, BLEU by length, alignment error rate.
 
-    Classifiers: accuracy, by class. Captioners: BLEU and, on toy:scenes, true captions and pointing accuracy.
+    Classifiers: accuracy, by class. Captioners: BLEU and, on toy:scenes, valid captions and pointing accuracy.
 
     Word alignments come from attention under forced decoding of the reference, in two ways: from the step that predicts
     a word, and from the step that reads it.
 
-    Example: regard evaluate models/de-en --source test.de --reference test.en --gold-alignments test.talp
-
-    Example: regard evaluate models/en-fr --toy phrases:en-fr --split long --plot by-length.png
-
-    Example: regard evaluate models/fashion --data /usr/share/datasets/fashion-mnist
+    \b
+    regard evaluate models/de-en --source test.de --reference test.en --gold-alignments test.talp
+    regard evaluate models/en-fr --toy phrases:en-fr --split long --plot by-length.png
+    regard evaluate models/fashion --data /usr/share/datasets/fashion-mnist
     """
     folder = None if model is None else model_folder(model)
     if folder is not None and reads_images(folder):
@@ -185,16 +187,31 @@ def _evaluate_images(
     typer.echo("\n".join(lines))
 
 
-def _figures(result: Mapping[str, Any], indent: str = "") -> list[str]:
+def _figures(result: Mapping[str, Any]) -> list[str]:
     """Names and values, tables indented under their name; lists of numbers are left to JSON."""
     lines: list[str] = []
     for name, value in result.items():
+        label = LABELS.get(name, name.replace("_", " "))
         if isinstance(value, Mapping):
-            lines += [f"{indent}{name}", *_figures(value, indent + "  ")]
+            # the names of classes are the user's, and stay as they are
+            words = {each: each if name == "by_class" else each.replace("_", " ") for each in value}
+            shares = name in SHARE_TABLES
+            lines += [
+                label,
+                *(
+                    f"  {words[each]:<22} {_figure(number, '.1%' if shares else '.4f')}"
+                    for each, number in value.items()
+                ),
+            ]
         elif not isinstance(value, list):
-            shown = f"{value:.4f}" if isinstance(value, float) else f"{value:,}" if isinstance(value, int) else value
-            lines.append(f"{indent}{name:<24} {shown}")
+            lines.append(f"{label:<24} {_figure(value, FORMATS.get(name, '.4f'))}")
     return lines
+
+
+def _figure(value: object, form: str) -> str:
+    if isinstance(value, float):
+        return f"{value:{form}}".replace("%", " %")
+    return f"{value:,}" if isinstance(value, int) else str(value)
 
 
 # --- the test set -------------------------------------------------------------------------------------------------

@@ -18,7 +18,7 @@ def gradients(
     entrants: Annotated[
         list[str],
         typer.Argument(
-            metavar="RECIPE|MODEL…",
+            metavar="RECIPE|MODEL",
             help="Recipes (a newly initialised model on random words), recipes with changed settings "
             "(seq2seq:model.cell=rnn), or trained models (with --test).",
             show_default=False,
@@ -38,7 +38,7 @@ def gradients(
     sentences: Annotated[int, typer.Option(help="Sentences to average over.", min=1)] = 16,
     output: Annotated[
         Path | None,
-        typer.Option("--output", "-o", metavar="FILE", help="Write a .png, .svg or .pdf picture.", show_default=False),
+        typer.Option("--output", "-o", metavar="PATH", help="Write a .png, .svg or .pdf picture.", show_default=False),
     ] = None,
     seed: Annotated[int, typer.Option(help="Random seed of weights and words.")] = 1,
 ) -> None:
@@ -48,9 +48,9 @@ def gradients(
     regard gradients seq2seq:model.cell=rnn seq2seq:model.cell=gru seq2seq luong -o gradients.png
     regard gradients models/seq2seq models/bahdanau --test test.de test.en --length 20 -o gradients.png
 
-    Without attention the gradient passes through every recurrent step between a word and the end of the sentence; it
-    vanishes in plain RNNs. Attention is a direct path to every word. A model that reads the source in reverse has the
-    short paths at the beginning of the sentence.
+    Without attention the gradient passes through every recurrent step between a word and the end of the sentence, and
+    may vanish; how fast depends on the cell and its initialisation. Attention is a direct path to every word. A model
+    that reads the source in reverse has the short paths at the beginning of the sentence.
     """
     from regard.comparison.entrants import parse_entrants
     from regard.comparison.gradients import measure_gradients

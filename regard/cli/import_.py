@@ -11,7 +11,7 @@ FORMS = ("marian",)
 
 
 def import_(
-    form: Annotated[str, typer.Argument(help="Format: marian.", show_default=False)],
+    form: Annotated[str, typer.Argument(metavar="FORMAT", help="Format: marian.", show_default=False)],
     folder: Annotated[Path, typer.Argument(help="The folder of the model.", show_default=False)],
     out: Annotated[Path, typer.Option(metavar="DIR", help="The model folder to write.", show_default=False)],
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the model in --out.")] = False,

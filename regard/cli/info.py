@@ -30,6 +30,9 @@ class OutputFormat(StrEnum):
 
 # figures of metrics.json that the facts above them say already
 SAID = ("data", "parameters", "source_vocabulary", "target_vocabulary", "unfinished")
+INTERNAL = ("floor", "weights")  # what an installed model keeps for its tests
+FASTER = " is faster"
+UNITS = {"word": "words", "character": "characters"}  # of a vocabulary; of any other tokenizer: subwords
 
 
 def info(
@@ -49,7 +52,8 @@ def info(
     With --machine: processor, instruction sets as advertised and as tried in a child process, threads, float32 GEMM
     rate, versions.
 
-    Example: regard info models/de-en
+    \b
+    regard info models/de-en
     """
     if machine == (model is not None):
         raise ConfigError("name a model folder, or --machine" + (", not both." if machine else "."))
@@ -102,7 +106,7 @@ def _engines(folder: Folder) -> dict[str, str | None]:
     used = engines.name(wanted)
     label = engines.described(wanted)
     return {
-        label if name == used else name: why or (None if name == used else f"{used} is faster")
+        label if name == used else name: why or (None if name == used else f"{used}{FASTER}")
         for name, why in reasons.items()
     }
 
@@ -185,7 +189,7 @@ def _text(recipe: AnyRecipe, about: dict[str, Any]) -> str:
     sections = {
         "parameters by part": {part: f"{number:,}" for part, number in about["parameters_by_part"].items()},
         "data": _data(metrics.get("data")),
-        "training and validation": _flat({name: value for name, value in metrics.items() if name not in SAID}),
+        "training and validation": _flat(_measured(metrics)),
         "settings of the model, and others that differ from the defaults": _flat(settings),
         "files": {name: _size(size) for name, size in about["files"].items()},
         "compiled copies, which may be deleted": {
@@ -201,11 +205,28 @@ def _text(recipe: AnyRecipe, about: dict[str, Any]) -> str:
 
 
 def _engine(engines: dict[str, str | None]) -> dict[str, str]:
-    """The engine that translates, and why not the others."""
+    """The engine that translates, and those that cannot, with the reason."""
     used = [name for name, why in engines.items() if why is None]
-    others = "; ".join(f"{name}: {why}" for name, why in engines.items() if why is not None)
+    slower = any(why is not None and why.endswith(FASTER) for why in engines.values())
+    cannot = [f"{name}: {why}" for name, why in engines.items() if why is not None and not why.endswith(FASTER)]
+    remarks = "; ".join([*(["fastest"] if slower else []), *cannot])
     said = ", ".join(used) or "none"
-    return {"decoding backend": f"{said} ({others})" if others else said} if engines else {}
+    return {"decoding backend": f"{said} ({remarks})" if remarks else said} if engines else {}
+
+
+def _measured(metrics: dict[str, Any]) -> dict[str, Any]:
+    """What training measured, in the units of a reader: epochs to a tenth, minutes instead of seconds."""
+    shown: dict[str, Any] = {}
+    for name, value in metrics.items():
+        if name == "epochs" and isinstance(value, float):
+            shown[name] = f"{value:.1f}"
+        elif name == "seconds" and isinstance(value, float):
+            shown["minutes"] = f"{value / 60:.1f}"
+        elif name == "box" and isinstance(value, dict):
+            shown[name] = {key: each for key, each in value.items() if key not in INTERNAL}
+        elif name not in SAID:
+            shown[name] = value
+    return shown
 
 
 def _unfinished(about: dict[str, Any]) -> dict[str, str]:
@@ -222,7 +243,7 @@ def _facts(about: dict[str, Any]) -> dict[str, str]:
     """The facts at the top."""
     facts = {
         "model": about["model"],
-        "that is": about["title"] or "your own class",
+        "architecture": about["title"] or "your own class",
         "paper": about["paper"],
         "recipe": about["recipe"]["description"],
         **_unfinished(about),
@@ -249,8 +270,9 @@ def _input_and_output(about: dict[str, Any]) -> dict[str, str]:
         facts["images"] = f"{height} x {width} pixels, {'grey' if channels == 1 else 'colour'}"
     for side in ("source", "target"):
         if f"{side}_vocabulary" in about:
-            pieces = f"{about['tokenizer']} pieces" + (", shared" if about.get("joint") else "")
-            facts[f"{side} vocabulary"] = f"{about[f'{side}_vocabulary']:,} {pieces}"
+            units = UNITS.get(about["tokenizer"], f"{about['tokenizer']} subwords")
+            shared = ", shared" if about.get("joint") else ""
+            facts[f"{side} vocabulary"] = f"{about[f'{side}_vocabulary']:,} {units}{shared}"
     if "classes" in about:
         facts["classes"] = f"{len(about['classes'])}: {', '.join(about['classes'])}"
     if "training_sentences_known" in about:

@@ -23,7 +23,7 @@ def look(
     sentences: Annotated[
         list[str] | None,
         typer.Argument(
-            metavar="SENTENCE...",
+            metavar="SENTENCE",
             help="The sentence to translate, or several; for a captioner or classifier a PNG or JPEG file.",
             show_default=False,
         ),
@@ -53,7 +53,7 @@ def look(
         bool | None,
         typer.Option(
             "--specials/--no-specials",
-            help="Show <s> and </s> (with pieces: yes; else a column that holds the largest weight of a row).",
+            help="Show <s> and </s> (with --pieces: yes; else a column that holds the largest weight of a row).",
             show_default=False,
         ),
     ] = None,
@@ -74,7 +74,7 @@ def look(
         ),
     ] = False,
     beam: Annotated[int | None, typer.Option(help="Beam size; 1 is greedy search.", show_default=False)] = None,
-    candidates: Annotated[int, typer.Option(min=1, help="JSON, HTML: most probable pieces of each step.")] = 5,
+    candidates: Annotated[int, typer.Option(min=1, help="JSON, HTML: most probable subwords of each step.")] = 5,
     tree: Annotated[
         bool, typer.Option("--tree", help="JSON: add the beam search tree, with pruned hypotheses.")
     ] = False,
@@ -101,7 +101,7 @@ def look(
     regard look de-en/bahdanau "Der Hund schläft unter dem Tisch."
     regard look models/fashion shirt.png --output look.png
 
-    A model without attention shows its one vector instead.
+    A model without attention shows its fixed context vector instead.
     """
     model = model_folder(model)
     if reads_images(model):

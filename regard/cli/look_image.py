@@ -107,4 +107,6 @@ def look_classification(classifier: Classifier, image: Path, output: Path | None
         return
     best = list(found.probabilities.items())[:LIKELIEST]
     lines = [f"{probability:7.2%}  {printable(name)}" for name, probability in best]
-    typer.echo("\n".join(lines) if output is not None else "\n".join([*lines, "", text_maps(found)]))
+    if output is None:
+        lines += ["", text_maps(found, shutil.get_terminal_size().columns)]
+    typer.echo("\n".join(lines))

@@ -62,14 +62,18 @@ def _entry(model: "BoxedModel") -> dict[str, Any]:
 
 def _table(found: "list[BoxedModel]") -> list[str]:
     """Aligned columns, then their size and what the name of a group means."""
+    from regard.inference.box import boxed_models
+
     rows = [("name", "languages", "size", "test", "licence of the data")]
     for model in found:
         languages = "images" if model.languages is None else "→".join(model.languages)
         test = model.record.test
-        size = f"{model.bytes / 1e6:.1f} MB"
+        size = f"{model.bytes / 1e6:.1f} MB" if model.bytes >= 1e5 else f"{model.bytes / 1e3:.0f} kB"
         rows.append((model.name, languages, size, f"{test.value:.1f} {test.metric}", model.record.licence))
     widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
     lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
     total = f"{sum(model.bytes for model in found) / 1e6:.1f} MB"
     group = found[0].group
-    return [*lines, "", f"{total} in all. {group} alone means {found[0].name}: the best of a group comes first."]
+    best = boxed_models(f"{group}/*")[0]
+    short = f"`{group}` is short for {best.name}, the best model of its group."
+    return [*lines, "", f"{total} in all.", short]

@@ -9,7 +9,7 @@ import typer
 from regard.errors import ConfigError, did_you_mean
 
 WIDTH = 80
-NONE = "none of its own"
+NONE = "none"  # also "none (see gnmt)", "none of its own"
 
 
 def architectures(
@@ -17,7 +17,8 @@ def architectures(
 ) -> None:
     """List the architectures with their papers and the scores published there; with a name, its settings.
 
-    Example: regard architectures bahdanau
+    \b
+    regard architectures bahdanau
     """
     from regard.config.recipes import ARCHITECTURES
 
@@ -40,7 +41,8 @@ def recipes(
 ) -> None:
     """List the recipes: what each is, its paper and the score published there; with a name, the recipe itself.
 
-    Example: regard recipes bahdanau > my.toml
+    \b
+    regard recipes bahdanau > my.toml
     """
     from regard.config.recipes import load_recipe, recipe_folder, recipe_names
     from regard.config.settings import Recipe

@@ -101,9 +101,9 @@ def serve(
 
     Captioners and classifiers are served too: the page then also takes images.
 
-    Example: regard serve models/de-en models/en-de --port 5000
-
-    Example: regard serve --open
+    \b
+    regard serve models/de-en models/en-de --port 5000
+    regard serve --open
     """
     table = {name: context.params[name] for name in ServeSettings.model_fields}
     try:

@@ -36,7 +36,8 @@ def settings(
 
     Without a pattern, one line each. Change a setting with `regard train RECIPE --set NAME=VALUE`.
 
-    Example: regard settings learning_rate
+    \b
+    regard settings learning_rate
     """
     from regard.config.reference import all_settings, matching
 
@@ -49,17 +50,22 @@ def settings(
     if output_format is SettingsFormat.json:
         typer.echo(json.dumps([vars(setting) for setting in found], ensure_ascii=False, default=list))
     elif pattern is None:
-        typer.echo("\n".join(_line(setting) for setting in found))
+        names = [setting.name for setting in found]
+        typer.echo("\n".join(_line(setting, names.count(setting.name) > 1) for setting in found))
     else:
         typer.echo("\n\n".join(_entry(setting) for setting in found))
 
 
-def _line(setting: "Setting") -> str:
-    return textwrap.shorten(f"{setting.name} = {setting.default}  {setting.meaning}", WIDTH, placeholder=" …")
+def _line(setting: "Setting", with_scope: bool) -> str:
+    """One line; one of several settings of the same name says which models or tasks have it."""
+    scope = f" ({', '.join(setting.applies_to)})" if with_scope else ""
+    return textwrap.shorten(f"{setting.name} = {setting.default}{scope}  {setting.meaning}", WIDTH, placeholder=" …")
 
 
 def _entry(setting: "Setting") -> str:
     lines = [f"{setting.name} = {setting.default}", *_wrapped(setting.meaning), *_wrapped(f"type: {setting.type}")]
+    if setting.tasks and not setting.models:
+        lines += _wrapped(f"tasks: {', '.join(setting.tasks)}")
     if setting.models:
         lines += _wrapped(f"models: {', '.join(setting.models)}")
     if setting.recipes:

@@ -103,7 +103,7 @@ def steps(
     regard steps --query "1,0" --keys "1,0; 0,1" --values "5; 7" --score scaled_dot
     regard steps --mask 1,1,1,0
     regard steps --centre 2.5 --window 1 --gaussian
-    regard steps --self "1,0,1,0; 0,2,0,2; 1,1,1,1" --heads 2
+    regard steps --self "1,0,0,1; 0,2,1,0; 1,1,2,0" --heads 2 --causal
     """
     from regard.look.steps import EXAMPLES, causal_mask, five_steps, multi_head, next_word, without_decoder
     from regard.look.views.steps_text import render, render_json

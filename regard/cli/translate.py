@@ -48,7 +48,7 @@ def translate(
         float | None, typer.Option(help="Sampling temperature: below 1 sharpens the distribution.", show_default=False)
     ] = None,
     top_k: Annotated[
-        int | None, typer.Option(help="Sampling: only the k most probable pieces.", show_default=False)
+        int | None, typer.Option(help="Sampling: only the k most probable subwords.", show_default=False)
     ] = None,
     top_p: Annotated[
         float | None,
@@ -111,7 +111,7 @@ def translate(
 
     Lines are read ahead and sorted by length among themselves, then written: --window 1 answers each line at once.
     The lines read ahead are shared out to --workers; their number changes neither translations nor order.
-    A line of more pieces than search.max_source (1024) is cut there, and a warning names the line.
+    A line of more subwords than search.max_source (1024) is cut there, and a warning names the line.
     Input that is not UTF-8 ends the work with an error that names the line; the lines before it have then been
     written to stdout, while the file of --output is left as it was.
 
@@ -146,12 +146,13 @@ def translate(
 
         if ray is None:
             tune_without_torch(threads)
+        settings = _search_settings(models, first_recipe(models), overrides or [], flags)
         with shown_run() as (on_status, say):
             translate_shards(
                 models,
                 input_file,
                 output_file,
-                search=_search_settings(first_recipe(models), overrides or [], flags),
+                search=settings,
                 form=form,
                 column=column or "text",
                 scores=scores,
@@ -176,7 +177,7 @@ def translate(
     tune_without_torch(threads)
     translator = _load(models, device)
     translator.use_workers(workers or thread_count())
-    settings = _search_settings(translator.recipe, overrides or [], flags)
+    settings = _search_settings(models, translator.recipe, overrides or [], flags)
     at_terminal = input_file is None and sys.stdin.isatty()
     if at_terminal:
         end = "Ctrl-Z and Enter end" if os.name == "nt" else "Ctrl-D ends"
@@ -207,12 +208,16 @@ def _load(models: list[Path], device: str) -> "Translator":
     return loaded[0] if len(loaded) == 1 else Translator.ensemble(loaded)
 
 
-def _search_settings(recipe: Recipe, overrides: list[str], flags: dict[str, Any]) -> SearchSettings:
+def _search_settings(models: list[Path], recipe: Recipe, overrides: list[str], flags: dict[str, Any]) -> SearchSettings:
     """The recipe's settings, changed by --set and then by the options of their own name."""
     from regard.decoding.search_settings import changed_settings, overridden_settings
+    from regard.inference.shortlist import check_shortlist
 
     settings = overridden_settings(recipe, overrides)
-    return changed_settings(settings, {name: value for name, value in flags.items() if value is not None})
+    settings = changed_settings(settings, {name: value for name, value in flags.items() if value is not None})
+    if settings.shortlist and len(models) == 1:
+        check_shortlist(models[0])
+    return settings
 
 
 # --- lines in -----------------------------------------------------------------------------------------------------

@@ -56,5 +56,5 @@ def _encoded(translator: Translator, text: TestSet, length: int, count: int) -> 
         if len(pairs) == count:
             return pairs
     if not pairs:
-        raise DataError(f"no sentence of the test set has {length} pieces: lower --length.")
+        raise DataError(f"no sentence of the test set has {length} subwords: lower --length.")
     return pairs

@@ -7,19 +7,22 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import NoneType, UnionType
 from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
 from pydantic.fields import FieldInfo
 
 from regard.config.base import Settings
+from regard.config.captioning import CaptionRecipe
+from regard.config.classification import ClassifierRecipe
 from regard.config.overrides import ALIASES
 from regard.config.recipes import TASK_RECIPES, TaskRecipe, load_recipe, recipe_folder, recipe_names
-from regard.config.settings import AnyRecipe
+from regard.config.settings import Recipe
 
 TABLES = ("model", "text", "images", "training", "search")
-TYPES = {str: "text", int: "whole number", float: "number", bool: "true or false", NoneType: "none"}
+TYPES = {str: "string", int: "integer", float: "float", bool: "boolean", NoneType: "none"}
+TASKS = {Recipe: "translation", CaptionRecipe: "captioning", ClassifierRecipe: "classification"}
 
 
 @dataclass(frozen=True)
@@ -30,8 +33,14 @@ class Setting:
     type: str
     default: str
     meaning: str
-    models: tuple[str, ...]  # the model.kind that have it; empty: all that have its table
-    recipes: Mapping[str, str]  # the recipes that change it, with their values
+    tasks: tuple[str, ...]  # the tasks that have it; empty: all that have its table
+    models: tuple[str, ...]  # the model.kind that have it; empty: all of the tasks
+    recipes: Mapping[str, str]  # the recipes of these tasks and models that change it, with their values
+
+    @property
+    def applies_to(self) -> tuple[str, ...]:
+        """The models or tasks that have it; empty: all that have its table."""
+        return self.models or self.tasks
 
 
 def all_settings() -> list[Setting]:
@@ -39,15 +48,17 @@ def all_settings() -> list[Setting]:
     loaded = {name: load_recipe(recipe_folder() / f"{name}.toml") for name in recipe_names()}
     found: dict[tuple[str, str, str], Setting] = {}
     for recipe in TASK_RECIPES:
+        own = {name: each for name, each in loaded.items() if type(each) is recipe}
         for table, models, settings in _tables(recipe):
             for field_name, field in settings.model_fields.items():
                 if field_name == "kind":
                     continue
-                setting = _setting(f"{table}.{field_name}", field, models, loaded)
+                setting = _setting(f"{table}.{field_name}", field, TASKS[recipe], models, own)
                 key = setting.name, setting.default, setting.meaning
                 same = found.get(key)
                 found[key] = setting if same is None else _joined(same, setting)
-    return sorted(found.values(), key=lambda each: TABLES.index(each.name.split(".")[0]))
+    settings_found = [_without_all_tasks(setting) for setting in found.values()]
+    return sorted(settings_found, key=lambda each: TABLES.index(each.name.split(".")[0]))
 
 
 def matching(pattern: str) -> list[Setting]:
@@ -61,7 +72,14 @@ def matching(pattern: str) -> list[Setting]:
     return [each for each in settings if wanted in each.name or word.search(each.meaning.lower())]
 
 
-def _tables(recipe: type[AnyRecipe]) -> Iterator[tuple[str, tuple[str, ...], type[Settings]]]:
+def _without_all_tasks(setting: Setting) -> Setting:
+    """Every task that has the table has the setting: none is named."""
+    table = setting.name.split(".")[0]
+    having = tuple(TASKS[recipe] for recipe in TASK_RECIPES if table in recipe.model_fields)
+    return replace(setting, tasks=()) if setting.tasks == having else setting
+
+
+def _tables(recipe: type[TaskRecipe]) -> Iterator[tuple[str, tuple[str, ...], type[Settings]]]:
     """Name, model kinds and settings of every table that a recipe of the task has."""
     for name, field in recipe.model_fields.items():
         if name == "model":
@@ -70,13 +88,16 @@ def _tables(recipe: type[AnyRecipe]) -> Iterator[tuple[str, tuple[str, ...], typ
             yield name, (), field.annotation
 
 
-def _setting(name: str, field: FieldInfo, models: tuple[str, ...], loaded: Mapping[str, TaskRecipe]) -> Setting:
+def _setting(
+    name: str, field: FieldInfo, task: str, models: tuple[str, ...], loaded: Mapping[str, TaskRecipe]
+) -> Setting:
     default = field.get_default(call_default_factory=True)
     return Setting(
         name=name,
         type=type_text(field.annotation),
         default="required" if field.is_required() else toml_text(default),
         meaning=field.description or "",
+        tasks=(task,),
         models=models,
         recipes=dict(_changes(name, default, models, loaded)),
     )
@@ -97,8 +118,9 @@ def _changes(
 
 
 def _joined(one: Setting, other: Setting) -> Setting:
+    tasks = tuple(dict.fromkeys((*one.tasks, *other.tasks)))
     models = tuple(dict.fromkeys((*one.models, *other.models)))
-    return Setting(one.name, one.type, one.default, one.meaning, models, {**one.recipes, **other.recipes})
+    return replace(one, tasks=tasks, models=models, recipes={**one.recipes, **other.recipes})
 
 
 def toml_text(value: object) -> str:
@@ -113,7 +135,7 @@ def toml_text(value: object) -> str:
 
 
 def type_text(annotation: Any) -> str:
-    """A type in words: the choices of a literal, "number or none"."""
+    """A type in words: the choices of a literal, "float or none"."""
     origin, parts = get_origin(annotation), get_args(annotation)
     if origin is Annotated:
         return type_text(parts[0])

@@ -68,7 +68,7 @@ class TextModel:
             return None
         if self.shortlist is None:
             raise ConfigError(
-                f"{self.name}: this model has no shortlist: make one with `regard shortlist MODEL`, "
+                f"{self.name}: this model has no shortlist: `regard shortlist` makes one for a model folder; "
                 "or translate without (search.shortlist = false)."
             )
         return self.shortlist

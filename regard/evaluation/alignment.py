@@ -151,7 +151,7 @@ def word_attention(
     if weights.shape != (len(target_words), len(source_words)):
         raise DataError(
             f"attention of shape {weights.shape} does not fit {len(target_words)} target and "
-            f"{len(source_words)} source pieces: give one row per target and one column per source piece."
+            f"{len(source_words)} source subwords: give one row per target and one column per source subword."
         )
     by_source = _membership(source_words, source_length)  # (W_s, S)
     by_target = _membership(target_words, target_length)  # (W_t, T)

@@ -146,6 +146,12 @@ def model_folder(model: str | Path) -> Path:
     return _best(path.as_posix())
 
 
+def is_installed(folder: Path) -> bool:
+    """Whether a folder belongs to the installed models, which are read-only."""
+    root = box_folder()
+    return root is not None and folder.resolve().is_relative_to(root.resolve())
+
+
 def _folders(pattern: str, root: Path | None = None) -> list[Path]:
     """The model folders in the box; a hidden one, such as `de-en/.transformer.part`, is an unfinished packing."""
     root = root or box_folder()

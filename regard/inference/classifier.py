@@ -37,6 +37,7 @@ from regard.storage.weights import build_checked, load_tensors, model_tensors, r
 
 TOGETHER = 256  # images classified at once
 MAX_SIDE = 4096  # pixels; as `images.size` allows
+FIT = "convert it, or use `regard look --fit`"
 
 
 class Classifier:
@@ -134,7 +135,7 @@ class Classifier:
         size = self.recipe.images.size or (height if fit and height == width else None)
         convert = fit or self.recipe.images.channels is not None
         if isinstance(image, str | PathLike):
-            where, pixels = str(image), read_image(Path(image), channels, size, convert=convert)
+            where, pixels = str(image), read_image(Path(image), channels, size, convert=convert, remedy=FIT)
         else:
             where, pixels = "the image", check_pixels(image, channels)
         if pixels.shape[:2] != (height, width):

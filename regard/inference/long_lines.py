@@ -27,7 +27,7 @@ def cut_line(ids: list[int], most: int, where: str) -> list[int]:
     """Truncate to `most` ids, EOS last, with a warning."""
     if len(ids) <= most:
         return ids
-    message = f"{where}: {len(ids):,} pieces, cut to search.max_source = {most}."
+    message = f"{where}: {len(ids):,} subwords, cut to search.max_source = {most}."
     # without a registry: every line is reported, and memory stays constant
     warnings.warn_explicit(message, LongLineWarning, "regard", 1, module=__name__, registry=None)
     return [*ids[: most - 1], EOS]
@@ -37,7 +37,8 @@ def refuse_line(ids: list[int], most: int, where: str) -> list[int]:
     """The ids; raises if there are more than `most`."""
     if len(ids) > most:
         raise LongLine(
-            f"{where}: {len(ids):,} pieces are more than search.max_source = {most}: shorten it, or raise the setting."
+            f"{where}: {len(ids):,} subwords are more than search.max_source = {most}: shorten it, or raise the "
+            "setting."
         )
     return ids
 

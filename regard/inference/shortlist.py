@@ -9,13 +9,17 @@ from regard.data.text.corpus import EncodedCorpus, EncodedSide
 from regard.data.text.sources import Given, open_text, sample_pairs
 from regard.decoding.shortlist import COMMON, LIKELY, Shortlist, make_shortlist
 from regard.errors import ConfigError
+from regard.inference.box import is_installed, model_folder
 from regard.inference.folder import read_folder
+from regard.storage.folder import SHORTLIST
+from regard.storage.reading import exists
 
 
 def shortlist_folder(
-    folder: Path, text: Given | None = None, *, common: int = COMMON, likely: int = LIKELY
+    model: str | Path, text: Given | None = None, *, common: int = COMMON, likely: int = LIKELY
 ) -> Shortlist:
     """Write the shortlist of a model folder into it; by default it is learned from the text that training kept."""
+    folder = own_folder(model)
     read = read_folder(folder)
     source, target = read.source_tokenizer, read.target_tokenizer
     check_sizes(source.size, target.size, f"for a shortlist of {folder}")
@@ -32,3 +36,25 @@ def shortlist_folder(
     made = make_shortlist(*sides, source, target, common=common, likely=likely)
     made.save(folder)
     return made
+
+
+def own_folder(model: str | Path) -> Path:
+    """The folder of a model that a shortlist may be written into; installed models are refused."""
+    folder = model_folder(model)
+    if is_installed(folder):
+        raise ConfigError(
+            f"{model}: installed models are read-only and keep no training text: copy {folder} to a folder of your "
+            "own and name that, with --train SOURCE TARGET."
+        )
+    return folder
+
+
+def check_shortlist(model: str | Path) -> None:
+    """Refuse to translate with the shortlist of a model that has none; `model` is what the user calls it."""
+    folder = model_folder(model)
+    if exists(folder / SHORTLIST):
+        return
+    remedy = f"make one with `regard shortlist {model}`"
+    if is_installed(folder):
+        remedy = f"copy {folder} and make one there (`regard shortlist COPY --train SOURCE TARGET`)"
+    raise ConfigError(f"{model}: this model has no shortlist: {remedy}, or translate without --shortlist.")

@@ -51,10 +51,11 @@ def describe_machine(seconds: float = 0.3) -> dict[str, Any]:
 def machine_text(about: dict[str, Any]) -> str:
     """The table as lines."""
     versions = {name: version or "not installed" for name, version in about["versions"].items()}
+    threads = f"{about['threads']} thread{'' if about['threads'] == 1 else 's'}"
     rows = {
         "regard": f"{about['regard']}, Python {about['python']}, {about['system']}",
         "processor": about["processor"],
-        "cores": f"{about['cores']}, of which {about['usable_cores']} may be used; {about['threads']} threads",
+        "cores": f"{about['cores']}, of which {about['usable_cores']} may be used; {threads}",
         "advertised": " ".join(about["advertised"]) or "unknown on this system",
         "torch uses": about["torch_uses"],
         **about["tried"],

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 STEPS = "readable: word by word"
-WHOLE = "fast: whole sentences at once, without padding"
+WHOLE = "fast: all positions of a sentence in parallel, without padding"
 
 
 class Paths(NamedTuple):

@@ -326,7 +326,7 @@ def _transformer_decoder_layer(
             wiring.link(key, look, "keys")
         wiring.link(look, output, "context")
         wiring.link(own, output, "input")
-    wiring.label("decoder", row, f"layer {layer}: self")
+    wiring.label("decoder", row, f"layer {layer}: self-attention")
     wiring.label("decoder", row + ATTEND_ROWS, "cross attention")
     wiring.label("decoder", row + LAYER_ROWS, "feed-forward")
 

@@ -79,7 +79,7 @@ def _check(service: Service, model: ServedModel, asked: NodeRequest) -> None:
         ("target", asked.target, model.translator.target_tokenizer),
     ):
         if len(ids) > most:
-            raise ApiError(413, f"{name}: {len(ids):,} pieces: the limit is {most:,}")
+            raise ApiError(413, f"{name}: {len(ids):,} subwords: the limit is {most:,}")
         if max(ids) >= tokenizer.size:
             raise ApiError(422, f"{name}: piece ids of this model are 0 to {tokenizer.size - 1}")
 

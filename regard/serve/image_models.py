@@ -44,8 +44,15 @@ class ImageQuestion:
         """Its pixels, with the model's channels and size."""
         from regard.data.images.image_set import decode_image
 
-        limits = {"most": self.most_pixels, "most_side": self.most_side}
-        return decode_image(io.BytesIO(self.content), "the image", channels, size, convert=True, **limits)
+        return decode_image(
+            io.BytesIO(self.content),
+            "the image",
+            channels,
+            size,
+            convert=True,
+            most=self.most_pixels,
+            most_side=self.most_side,
+        )
 
 
 @dataclass(frozen=True)

@@ -53,7 +53,7 @@ def image_routes(service: Service) -> APIRouter:
         ] = [],  # noqa: B006
         ban: Annotated[list[Place], Query(max_length=MOST_EDITS, description="image cells masked from attention")] = [],  # noqa: B006
         beam: Annotated[int | None, Query(ge=1, description="beam size")] = None,
-        candidates: Annotated[int, Query(ge=0, le=50, description="most probable pieces reported at each step")] = 5,
+        candidates: Annotated[int, Query(ge=0, le=50, description="most probable subwords reported at each step")] = 5,
     ) -> Response:
         """Caption or classify the image in the request body; returns attention, candidates and every step."""
         # the guard has authenticated the request before reading the image

@@ -55,7 +55,7 @@ class AskedEdit(Asked):
 class AskedIntervention(Asked):
     """Interventions on the attention of the running model."""
 
-    ban: list[Place] = Field([], max_length=MOST_EDITS, description="source pieces masked from attention")
+    ban: list[Place] = Field([], max_length=MOST_EDITS, description="source subwords masked from attention")
     edits: list[AskedEdit] = Field([], max_length=MOST_EDITS)
 
     def build(self) -> Intervention:
@@ -74,7 +74,7 @@ class LookRequest(Asked):
     )
     intervention: AskedIntervention | None = None
     beam: int | None = Field(None, ge=1, description="beam size; by default the model's own setting")
-    candidates: int = Field(5, ge=0, le=50, description="most probable pieces reported at each step")
+    candidates: int = Field(5, ge=0, le=50, description="most probable subwords reported at each step")
     tree: bool = Field(False, description="include the whole beam search tree, with pruned branches")
     parts: list[Literal["cross", "encoder-self", "decoder-self", "steps"]] | None = Field(
         None,
@@ -101,7 +101,7 @@ class Example(BaseModel):
 class Figure(BaseModel):
     """The score of a model: on the test set for an installed one, as `regard models` lists it, else in validation."""
 
-    metric: str = Field(description="BLEU, or a share: % accuracy, % true captions")
+    metric: str = Field(description="BLEU, or a share: % accuracy, % valid captions")
     value: float = Field(description="unrounded")
     data: str = Field(description="the text or images it was measured on")
 

@@ -15,7 +15,7 @@ SKIPPED = {"too_long": "too long", "length_ratio": "of unequal length", "script"
 
 def translator_card(recipe: Recipe, metrics: dict[str, Any], name: str, model_class: str | None) -> str:
     """The card of a translation model; `model_class` is the class of a user's own model."""
-    pieces = f"{recipe.text.tokenizer}{', joint' if recipe.text.joint else ''}"
+    kind = f"{recipe.text.tokenizer}{', joint' if recipe.text.joint else ''}"
     return _card(
         recipe,
         metrics,
@@ -29,7 +29,7 @@ def translator_card(recipe: Recipe, metrics: dict[str, Any], name: str, model_cl
             for split, part in metrics["data"].items()
         ],
         sizes=[
-            f"{metrics['source_vocabulary']:,} source and {metrics['target_vocabulary']:,} target pieces ({pieces})",
+            f"{metrics['source_vocabulary']:,} source and {metrics['target_vocabulary']:,} target subwords ({kind})",
             *_int8_line(metrics.get("int8")),
         ],
         use=f'regard.load("."{"" if model_class is None else ", model=YOUR_MODEL"}).translate("…")',
@@ -66,7 +66,7 @@ def captioner_card(recipe: CaptionRecipe, metrics: dict[str, Any], name: str) ->
         ],
         sizes=[
             f"{settings.grid} x {settings.grid} cells of {settings.image_size} x {settings.image_size} pixels, "
-            f"{metrics.get('target_vocabulary', 0):,} pieces"
+            f"vocabulary of {metrics.get('target_vocabulary', 0):,}"
         ],
         use='regard.load(".").caption("image.png")',
         command="`regard look FOLDER image.png -o look.png` draws its attention.",

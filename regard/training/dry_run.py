@@ -64,7 +64,7 @@ class DryRun:
         updates = "as many updates as fit" if self.updates is None else f"{self.updates:,} updates"
         return [
             *report,
-            f"vocabulary: {self.source_vocabulary:,} source and {self.target_vocabulary:,} target pieces",
+            f"vocabulary: {self.source_vocabulary:,} source and {self.target_vocabulary:,} target subwords",
             f"parameters: {self.parameters:,}",
             f"batches in an epoch: {self.batches_per_epoch:,}",
             f"memory: {self._memory()}",

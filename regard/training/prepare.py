@@ -183,9 +183,9 @@ def _describe_corpora(text: Text, corpus: EncodedCorpus) -> dict[str, Any]:
 
 
 def _summary(data: dict[str, Any], tokenizers: Tokenizers) -> str:
-    sizes = f"{tokenizers.source.size:,} source and {tokenizers.target.size:,} target pieces"
+    sizes = f"{tokenizers.source.size:,} source and {tokenizers.target.size:,} target subwords"
     if tokenizers.source is tokenizers.target:
-        sizes = f"{tokenizers.source.size:,} pieces for both languages"
+        sizes = f"{tokenizers.source.size:,} subwords for both languages"
     return (
         f"{data['pairs']:,} sentence pairs with {data['target_tokens']:,} target tokens; "
         f"skipped {skipped_text(data)}; {sizes}"

@@ -97,7 +97,7 @@ class LineReporter(Silent):
         self.say(
             f"update {state.update}{last}  epoch {state.epoch + 1}  loss {record['loss']:.3f}  "
             f"{qualities(record)}{record[f'{self.unit}_per_second']:,.0f} {self.unit}/s  "
-            f"rate {record['learning_rate']:.2e}" + (f"  left {left}" if left else "")
+            f"lr {record['learning_rate']:.2e}" + (f"  ETA {left}" if left else "")
         )
 
     def validated(self, state: TrainingState, result: Measured, best: bool) -> None:

@@ -220,7 +220,7 @@ def test_looking_where_there_is_nothing_or_the_image_does_not_fit(models: dict[s
     with pytest.raises(DataError, match=r"large.png: is 12 x 20 pixels, grey; the model reads 12 x 12 pixels, grey"):
         classifier.classify(large)
     Image.new("RGB", (12, 12)).save(tmp_path / "colour.png")
-    with pytest.raises(DataError, match="is a colour image, but grey is needed"):
+    with pytest.raises(DataError, match="grey is needed: convert it, or use `regard look --fit`"):
         classifier.classify(tmp_path / "colour.png")
     assert classifier.classify(large, fit=True).label in classifier.classes
     for image in (np.zeros((12, 12)), np.zeros((1, 12, 12), np.uint8), np.zeros((12, 12, 3), np.uint8)):

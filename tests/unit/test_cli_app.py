@@ -2,6 +2,7 @@
 
 import errno
 import os
+import re
 import resource
 import subprocess
 import sys
@@ -220,3 +221,21 @@ def test_the_door_lists_its_names():
 def test_the_typed_names_are_the_lazy_names():
     for name in regard.__all__:
         assert getattr(regard, name) is not None
+
+
+def test_help_names_values_as_users_do(capsys):
+    for command in app.COMMANDS:
+        assert main([command, "--help"]) == 0
+        out = capsys.readouterr().out
+        usage, _, rest = out.partition("\n")
+        assert not re.search(r"[{}]", usage), command
+        assert not re.search(r"<(list|str|int|float|path|Path)\b", rest), command
+        assert "Example:" not in rest, command  # examples are blocks, whose lines are never wrapped
+    assert main(["look", "--help"]) == 0
+    out = capsys.readouterr().out
+    assert out.startswith("Usage: regard look [OPTIONS] MODEL [SENTENCE]...\n")
+    assert "\n  --layer N " in out
+    assert "\n  -o, --output PATH " in out
+    assert "\n  --format text|json " in out
+    assert main(["look"]) == 2
+    assert "missing argument 'MODEL'" in capsys.readouterr().err

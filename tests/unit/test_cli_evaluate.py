@@ -231,3 +231,20 @@ def test_text_that_is_not_utf8_names_file_and_line(capsys, models, files):
     err = one_line(capsys)
     assert "test.fr" in err
     assert "2" in err
+
+
+def test_figures_of_image_models_are_shares_with_names_of_their_own() -> None:
+    from regard.cli.evaluate import _figures
+
+    scenes = {"captions": 500, "valid": 0.914, "bleu": 40.0, "pointing_accuracy": 0.79, "mass_in_box": 0.742}
+    lines = _figures(scenes | {"by_chance": 0.0863})
+    assert [" ".join(line.split()) for line in lines] == [
+        "captions 500",
+        "valid captions 91.4 %",
+        "BLEU 40.0",
+        "pointing accuracy 79.0 %",
+        "mass in box 74.2 %",
+        "by chance 8.6 %",
+    ]
+    lines = _figures({"loss": 0.25, "accuracy": 0.5, "by_class": {"a_b": 1.0}, "confusions": [[1]]})
+    assert [" ".join(line.split()) for line in lines] == ["loss 0.2500", "accuracy 50.0 %", "by class", "a_b 100.0 %"]

@@ -17,7 +17,8 @@ from regard.models import build_model
 from regard.storage.weights import model_tensors
 
 TEXT = {"text": "news.en, news.fr", "pairs": 1234, "skipped_empty": 5, "fingerprint": "0f0f"}
-METRICS = {"valid": {"bleu": 12.3456789, "bleu_signature": "nrefs:1"}, "updates": 3, "data": {"train": TEXT}}
+VALID = {"bleu": 12.3456789, "bleu_signature": "nrefs:1"}
+METRICS = {"valid": VALID, "updates": 3, "epochs": 4.99947, "seconds": 90.06, "data": {"train": TEXT}}
 
 
 def make_folder(path, *, joint=False, model_class=None, weights=None, **settings):
@@ -68,16 +69,37 @@ def test_says_what_the_folder_holds(capsys, folder):
     assert rows["training, encoder"].startswith("fast: a layer at a time")
     assert rows["training, decoder"] == "readable: word by word"
     assert rows["translating"] == "encoder as above; decoder readable: word by word"
-    assert rows["source vocabulary"] == "7 word pieces"
+    assert rows["source vocabulary"] == "7 words"
     assert rows["overlap check"].startswith("against 2 distinct")
     assert rows["train"] == "news.en, news.fr: pairs 1,234, skipped empty 5"
     assert rows["valid.bleu"] == "12.3457"
     assert rows["valid.bleu_signature"] == "nrefs:1"
+    assert rows["epochs"] == "5.0"
+    assert rows["minutes"] == "1.5"
+    assert rows["architecture"].startswith("bidirectional GRU")
     assert rows["model.hidden_size"] == "7"
     assert rows["training.updates"] == "3000"  # as one would write it in a recipe
     assert "training.clip_norm" not in rows  # a default
     assert "model.safetensors" in rows
     assert "training state" not in rows
+
+
+def test_the_backends_that_cannot_run_are_told_with_the_reason(capsys, folder):
+    said = rows_of(capsys, folder)["decoding backend"].strip()
+    assert said.startswith("onnxruntime (fastest; ctranslate2: it supports a single Transformer only")
+    assert "torch" not in said  # it can, and is slower
+    assert main(["info", str(folder), "--format", "json"]) == 0
+    assert json.loads(capsys.readouterr().out)["engines"]["torch"] == "onnxruntime is faster"
+
+
+def test_what_an_installed_model_keeps_for_its_tests_is_left_to_json(capsys, folder):
+    box = {"licence": "CC0", "floor": {"value": 7.0}, "weights": "2ffd"}
+    (folder / "metrics.json").write_text(json.dumps({"box": box}))
+    rows = rows_of(capsys, folder)
+    assert rows["box.licence"].strip() == "CC0"
+    assert not {name for name in rows if name.startswith(("box.floor", "box.weights"))}
+    assert main(["info", str(folder), "--format", "json"]) == 0
+    assert json.loads(capsys.readouterr().out)["metrics"]["box"] == box
 
 
 def test_json_has_everything(capsys, tmp_path):
@@ -150,7 +172,7 @@ def test_the_machine_is_told_without_a_model(capsys, monkeypatch):
     assert told["gemm_gflops"]["1 thread"] > 0
     assert main(["info", "--machine"]) == 0
     out = capsys.readouterr().out
-    for name in ("processor", "advertised", "threads", "GFLOP/s", "int8", torch.__version__):
+    for name in ("processor", "advertised", " thread", "GFLOP/s", "int8", torch.__version__):
         assert name in out
 
 

@@ -69,6 +69,14 @@ def test_recipes_lists_each_with_description_paper_and_score(capsys):
     ]
 
 
+def test_no_recipe_without_a_published_score_prints_one(capsys):
+    assert main(["recipes"]) == 0
+    out = unwrapped(capsys.readouterr().out)
+    assert ": none" not in out
+    assert "none (see" not in out
+    assert unwrapped(recipe.load_recipe("gnmt-small").paper) in out
+
+
 def test_text_and_image_recipes_stand_apart(capsys):
     assert main(["recipes"]) == 0
     text, images = capsys.readouterr().out.split("\nImages\n")

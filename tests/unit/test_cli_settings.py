@@ -41,6 +41,25 @@ def test_the_recipes_that_change_a_setting_are_told_with_their_values() -> None:
     assert set(gnmt.recipes) <= {"gnmt", "gnmt-small", "gnmt-v2"}
 
 
+def test_a_setting_of_several_tasks_names_the_task_and_its_recipes_alone() -> None:
+    by_task = {setting.tasks: setting for setting in matching("training.select_by")}
+    assert set(by_task) == {("translation",), ("captioning",), ("classification",)}
+    for (task,), setting in by_task.items():
+        assert not setting.recipes, task  # each has its own default, and no recipe changes it
+    (batch,) = (each for each in matching("training.batch_images") if each.tasks == ("classification",))
+    assert batch.recipes["bam"] == "64"
+    assert "captioner" not in batch.recipes
+    assert matching("training.seed")[0].tasks == ()  # of all tasks
+
+
+def test_settings_of_one_name_are_told_apart(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["settings"]) == 0
+    heads = [line.split("  ")[0] for line in capsys.readouterr().out.splitlines()]
+    assert "model.maxout_size = 256 (seq2seq)" in " ".join(heads)
+    same = [setting for setting in all_settings() if setting.name == "training.select_by"]
+    assert len({setting.applies_to for setting in same}) == len(same) == 3
+
+
 def test_settings_are_found_by_name_and_by_meaning(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["settings", "temperature"]) == 0
     said = capsys.readouterr().out

@@ -40,7 +40,7 @@ keys k, and values v = k                                                  (4, 3)
 4. context: the sum of the weighted values                                (1, 3)
     c1         5  6.94e-11         1
 
-5. what the decoder gets: [context; query]                                (1, 6)
+5. concatenate context and query: [context; query]                        (1, 6)
     o1         5  6.94e-11         1        10         5        10
 """
 

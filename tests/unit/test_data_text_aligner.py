@@ -232,7 +232,7 @@ def test_more_pairs_than_are_learned_from_are_still_aligned(
 
 
 def test_vocabularies_that_are_too_large_are_refused(corpus: EncodedCorpus) -> None:
-    with pytest.raises(ConfigError, match=r"20,000 and 30,000 pieces are too large to align words.*vocabulary_size"):
+    with pytest.raises(ConfigError, match=r"20,000 and 30,000 subwords are too large to align words.*vocabulary_size"):
         align(corpus.source, corpus.target, 20_000, 30_000)
 
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import numpy as np
 import pytest
+from box_help import write_box
 
 import regard
 from regard.cli import main
@@ -85,7 +87,7 @@ def test_command_writes_it_and_translate_uses_it(
 ) -> None:
     (tmp_path / "in.txt").write_text("\n".join(sentences()) + "\n\n", "utf-8")
     assert main(["shortlist", str(folder), "--train", "toy:phrases:en-fr:100", "--likely", "7"]) == 0
-    assert "up to 8 a piece" in capsys.readouterr().out  # and the one spelled alike
+    assert "up to 8 for each source subword" in capsys.readouterr().out  # and the one spelled alike
     command = ["translate", str(folder), "--shortlist", "-i", str(tmp_path / "in.txt"), "-o", str(tmp_path / "out.txt")]
     assert main(command) == 0
     assert (tmp_path / "out.txt").read_text("utf-8").count("\n") == len(sentences()) + 1
@@ -94,7 +96,7 @@ def test_command_writes_it_and_translate_uses_it(
 def test_faults_are_one_line(folder: Path, tmp_path: Path) -> None:
     translator = Translator.load(folder)
     translator.shortlist = None
-    with pytest.raises(ConfigError, match="has no shortlist: make one with `regard shortlist MODEL`"):
+    with pytest.raises(ConfigError, match="has no shortlist: `regard shortlist` makes one"):
         translator.translate("a cat", search={"shortlist": True})
     source, target = translator.source_tokenizer, translator.target_tokenizer
     assert read_shortlist(tmp_path, source, target) is None
@@ -105,3 +107,30 @@ def test_faults_are_one_line(folder: Path, tmp_path: Path) -> None:
     wrong.save(tmp_path)
     with pytest.raises(ModelFolderError, match="was made for another vocabulary"):
         read_shortlist(tmp_path, source, target)
+
+
+def test_an_installed_model_is_named_as_typed_and_stays_as_it_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    package = write_box(tmp_path / "site", {"de-en/bahdanau": 45.0})
+    monkeypatch.syspath_prepend(str(package.parent))
+    monkeypatch.chdir(tmp_path)
+    for words in (["shortlist", "de-en"], ["shortlist", "de-en/bahdanau", "--train", "toy:phrases:en-fr:100"]):
+        assert main(words) == 2
+        said = capsys.readouterr().err.splitlines()[-1]
+        assert f"{words[1]}: installed models are read-only and keep no training text: copy {package}" in said
+        assert "--train SOURCE TARGET" in said
+    assert main(["translate", "de-en", "--shortlist"]) == 2
+    said = capsys.readouterr().err
+    assert "de-en: this model has no shortlist: copy" in said
+    assert "regard shortlist COPY --train SOURCE TARGET" in said
+    assert not (package / "de-en/bahdanau/shortlist.safetensors").exists()
+
+
+def test_a_model_without_a_shortlist_is_told_how_to_get_one(
+    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    shutil.copytree(folder, tmp_path / "copy")
+    (tmp_path / "copy/shortlist.safetensors").unlink(missing_ok=True)
+    assert main(["translate", str(tmp_path / "copy"), "--shortlist"]) == 2
+    assert f"make one with `regard shortlist {tmp_path / 'copy'}`" in capsys.readouterr().err

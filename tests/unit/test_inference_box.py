@@ -139,13 +139,15 @@ def test_models_lists_languages_size_score_and_licence(capsys: pytest.CaptureFix
     lines = out.splitlines()
     assert lines[0].split("  ")[0] == "name"
     assert lines[1].split() == ["de-en/luong", "de→en", "0.1", "MB", "47.5", "BLEU", "CC", "BY", "2.0"]
-    assert lines[-1] == "1.3 MB in all. de-en alone means de-en/luong: the best of a group comes first."
+    assert lines[-2:] == ["1.3 MB in all.", "`de-en` is short for de-en/luong, the best model of its group."]
     assert max(map(len, lines)) <= 80
     assert main(["models", "en-de"]) == 0
     assert "de-en/" not in capsys.readouterr().out
     assert main(["models", "--format", "json"]) == 0
     told = json.loads(capsys.readouterr().out)
     assert (told[0]["name"], told[0]["languages"], told[0]["test"]["value"]) == ("de-en/luong", ["de", "en"], 47.5)
+    assert main(["models", "*/bahdanau"]) == 0  # not the best of its group
+    assert "de-en/luong, the best model of its group" in capsys.readouterr().out
     assert main(["models", "xx"]) == 2
     assert "xx: no installed model has that name. Installed: de-en, " in capsys.readouterr().err
 

@@ -135,6 +135,8 @@ def test_the_terminal_shows_maps_side_by_side_within_the_window():
         "a        circle",
         "██····   ······",
         "······   ··████",
+        "",
+        "· < 5 %  ░ ≥ 5 %  ▒ ≥ 25 %  ▓ ≥ 50 %  █ ≥ 75 %  of the word's largest weight",
     ]
     narrow = maps_text(look(), 8)
     assert max(map(len, narrow.splitlines())) <= 8

@@ -14,7 +14,7 @@ from regard.inference.long_lines import LongLineWarning
 from regard.inference.translator import Translator
 
 LONG = "house " * 20_000
-CUT = r"^line 2: 20,00\d pieces, cut to search\.max_source = 1024\.$"
+CUT = r"^line 2: 20,00\d subwords, cut to search\.max_source = 1024\.$"
 
 
 @pytest.fixture(scope="module")
@@ -62,7 +62,7 @@ def test_a_line_of_just_so_many_pieces_is_whole(translator: Translator):
 
 def test_scoring_names_the_pair_and_the_side(translator: Translator):
     pairs = [Pair("a", "b"), Pair("a", LONG)]
-    with pytest.warns(LongLineWarning, match=r"^pair 2, target: 20,00\d pieces"):
+    with pytest.warns(LongLineWarning, match=r"^pair 2, target: 20,00\d subwords"):
         scores = list(translator.score_pairs(pairs))
     assert [each.tokens for each in scores] == [len(translator.target_tokenizer.encode("b")), 1024]
 
@@ -77,7 +77,7 @@ def test_scoring_names_the_pair_and_the_side(translator: Translator):
     ],
 )
 def test_alone_it_is_refused(translator: Translator, ask):
-    with pytest.raises(LongLine, match=r": 20,00\d pieces are more than search\.max_source = 1024: shorten it"):
+    with pytest.raises(LongLine, match=r": 20,00\d subwords are more than search\.max_source = 1024: shorten it"):
         ask(translator)
 
 
@@ -89,4 +89,4 @@ def test_the_command_warns_in_one_line(folder: Path, tmp_path: Path, capsys: pyt
     assert len(out.read_text().splitlines()) == 3
     (line,) = capsys.readouterr().err.splitlines()
     assert line.startswith("regard: warning: line 2: 20,00")
-    assert line.endswith("pieces, cut to search.max_source = 1024.")
+    assert line.endswith("subwords, cut to search.max_source = 1024.")

@@ -6,8 +6,9 @@ import torch
 from torch import nn
 
 from regard.look.classification import Classification
+from regard.look.views.image_maps import rows_of, text_maps
 from regard.nn.image import BAM, CBAM, SqueezeExcitation
-from regard.nn.image.attention_map import AttentionModule
+from regard.nn.image.attention_map import AttentionModule, Gates
 
 
 def record(module: AttentionModule) -> dict:
@@ -52,3 +53,32 @@ def test_the_branches_give_the_weights_that_the_model_used(module: AttentionModu
 
 def test_a_module_of_one_branch_has_none() -> None:
     assert record(SqueezeExcitation(16))["branches"] is None
+
+
+def gated(weights: np.ndarray) -> Classification:
+    """A classification whose only gate has these weights (H, W) in both of its channels."""
+    each = torch.from_numpy(weights).expand(1, 2, *weights.shape)
+    features = torch.ones_like(each)
+    seen = Gates(features, each, features * each)
+    return Classification("a", {"a": 1.0}, np.zeros(weights.shape, np.uint8), (seen,))
+
+
+def test_nearly_equal_weights_are_drawn_flat_with_their_value() -> None:
+    nearly = 0.406 + 0.004 * np.random.default_rng(1).random((4, 6))
+    (row,) = rows_of(gated(nearly))
+    panel = row.panels[1]
+    assert panel.note == f"uniform, {nearly.mean():.3f}"
+    assert np.ptp(panel.values) == 0
+    different = np.linspace(0.2, 0.6, 24).reshape(4, 6)
+    panel = rows_of(gated(different))[0].panels[1]
+    assert panel.note == "least 0.200, largest 0.600"
+    assert (panel.values.min(), panel.values.max()) == (0, 1)
+
+
+@pytest.mark.parametrize("width", [20, 50, 80, 200])
+def test_maps_in_the_terminal_fit_the_window_and_have_a_legend(width: int) -> None:
+    text = text_maps(gated(np.linspace(0, 1, 400).reshape(20, 20)), width)
+    lines = text.splitlines()
+    assert max(len(line) for line in lines if set(line) & set("·░▒▓█") and "%" not in line) <= width
+    assert ("█ ≥ 75 %" in text) == (width >= 50)
+    assert sum(line.split() == ["before", "weights", "after"] for line in lines) == (width == 200)

@@ -95,7 +95,7 @@ def test_a_model_without_attention_shows_its_vector(
     models: dict[str, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["look", str(models["seq2seq"]), "the cat"]) == 0
-    assert "one vector of" in capsys.readouterr().out
+    assert "source subwords into one fixed\nvector of" in capsys.readouterr().out
     assert main(["look", str(models["seq2seq"]), "the cat", "-o", str(tmp_path / "vector.png")]) == 0
     assert (tmp_path / "vector.png").stat().st_size > 1000
 

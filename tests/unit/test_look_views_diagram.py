@@ -55,6 +55,19 @@ def roles(diagram: Diagram) -> set[str]:
 # --- the papers -------------------------------------------------------------------------------------------------------
 
 
+def test_contexts_of_several_layers_have_the_layer_above() -> None:
+    def contexts(case: str) -> set[tuple[str, ...]]:
+        drawn = ElementTree.fromstring(draw_diagram(graph(case), case))
+        groups = (each for each in drawn.iter() if each.get("id", "").startswith("node.attend."))
+        return {tuple(next(each for each in group if each.tag.endswith("text")).itertext()) for group in groups}
+
+    assert {"c13", "c23", "c33"} <= {"".join(text) for text in contexts("transformer-small")}
+    assert {"".join(text) for text in contexts("transformer-one-layer")} >= {"c1", "c2"}
+    assert {"".join(text) for text in contexts("luong")} >= {"c1", "c2"}
+    labels = [text for _, _, text in graph("transformer-small").row_labels]
+    assert "layer 3: self-attention" in labels
+
+
 def test_sutskever_reads_backwards_and_hands_over_every_layers_last_state() -> None:
     diagram = graph("seq2seq")
     columns = [diagram.nodes[f"source.{position}"].column for position in (1, 2, 3, 4)]

@@ -12,10 +12,11 @@ from PIL import Image
 
 from regard.errors import ConfigError, DataError, NoAttention
 from regard.look.maps import Choice
-from regard.look.record import About, HeadCount, Look
+from regard.look.record import About, HeadCount, Look, Moment
 from regard.look.views import fonts
 from regard.look.views.fonts import fonts_for
 from regard.look.views.heatmap import heatmap_figure, save_figure, save_heatmap, sheet_figure, sheet_of
+from regard.look.views.over_time import save_over_time
 
 
 @pytest.fixture
@@ -212,7 +213,38 @@ def test_several_sentences_flow_over_the_sheet_and_nothing_is_cut_off(found: Loo
             box = text.get_window_extent()
             assert -1 <= box.x0 <= box.x1 <= width + 1
             assert -1 <= box.y0 <= box.y1 <= height + 1
-    assert {text.get_text() for axes in figure.axes for text in axes.texts} >= {"0.3", "1.1", "bits"}
+    assert {text.get_text() for axes in figure.axes for text in axes.texts} >= {
+        "0.3",
+        "1.1",
+        "entropy (bits)",
+        "coverage",
+    }
+
+
+def test_the_measures_stand_beside_their_names(found: Look) -> None:
+    figure = sheet_figure(sheet_of([found], Choice(), measures=True))
+    figure.canvas.draw()
+    axes = figure.axes[0]
+    places = {text.get_text(): text.get_position() for text in axes.texts}
+    rows, columns = len(found.target.units), len(found.source.units)
+    assert places["entropy (bits)"][0] > columns  # over the entropies
+    assert places["entropy (bits)"][1] < 0
+    assert places["coverage"][0] > columns  # at the end of the row of coverages
+    assert places["coverage"][1] > rows
+
+
+def test_moments_of_training_stand_in_rows_of_three(found: Look, tmp_path: Path) -> None:
+    assert found.alignment is not None
+    moments = [Moment(update=each, target=found.target, alignment=found.alignment) for each in range(1, 9)]
+    watched = found.model_copy(update={"over_time": moments})
+    save_over_time(watched, tmp_path / "strip.png", Choice())
+    with Image.open(tmp_path / "strip.png") as strip:
+        width, height = strip.size
+    one = found.model_copy(update={"over_time": moments[:3]})
+    save_over_time(one, tmp_path / "row.png", Choice())
+    with Image.open(tmp_path / "row.png") as row:
+        assert abs(row.width - width) <= 2
+        assert row.height * 1.8 < height
 
 
 def test_a_model_without_attention_is_drawn_as_one_vector(tmp_path: Path) -> None:

@@ -131,7 +131,7 @@ def test_entropy_ends_the_rows_and_coverage_stands_below_the_columns() -> None:
 def test_a_model_without_attention_shows_its_one_vector() -> None:
     look = look_of(side("a", ("a", 0)), side("b", ("b", 0)), None, fixed_vector=[0.0, -1.0, 0.5, 0.1])
     table = look_table(look).plain.split("\n")
-    assert "one vector" in table[0]
+    assert "one fixed" in table[0]
     assert table[-1].strip() == "·█▓░"
     assert look_table(look, digits=True).plain.isascii()
     with pytest.raises(NoAttention, match="regard architectures"):

@@ -47,7 +47,7 @@ def test_plain_lines_where_there_is_no_terminal(capsys: pytest.CaptureFixture[st
     captured = capsys.readouterr()
     assert captured.out == ""
     assert captured.err.splitlines() == [
-        "update 50/200  epoch 2  loss 2.000  perplexity 5.50  12,346 tokens/s  rate 3.00e-04  left 30s",
+        "update 50/200  epoch 2  loss 2.000  perplexity 5.50  12,346 tokens/s  lr 3.00e-04  ETA 30s",
         "validation at update 50: loss 1.386  perplexity 4.00  BLEU 33.3  (best so far)",
         "  source       a b",
         "  translation  " + "x" * 119 + "…",

@@ -37,6 +37,7 @@ MAX_BYTES = 8 << 30  # of a set in memory
 IDX_NAMES: dict[Split, str] = {"train": "train", "valid": "valid", "test": "t10k"}  # the third is MNIST's name
 SUFFIXES = (".png", ".jpg", ".jpeg")
 COLOURS = {1: "grey", 3: "colour"}
+CONVERT = "convert it"  # what to do with an image of other channels
 
 
 @dataclass(frozen=True)
@@ -77,15 +78,20 @@ class TooManyPixels(DataError):  # noqa: N818  (the name says it)
 
 
 def read_image(
-    path: str | Path, channels: int | None = None, size: int | None = None, *, convert: bool = False
+    path: str | Path,
+    channels: int | None = None,
+    size: int | None = None,
+    *,
+    convert: bool = False,
+    remedy: str = CONVERT,
 ) -> Pixels:
     """The pixels of a PNG or JPEG file; transparency is composited on white, palettes become RGB.
 
-    An image with other than `channels` (1 or 3) channels raises, or is converted with `convert`. `size` resizes it to
-    size x size.
+    An image with other than `channels` (1 or 3) channels raises with the remedy, or is converted with `convert`.
+    `size` resizes it to size x size.
     """
     with open_regular(Path(path), DataError) as file:
-        return decode_image(file, str(path), channels, size, convert=convert)
+        return decode_image(file, str(path), channels, size, convert=convert, remedy=remedy)
 
 
 def decode_image(
@@ -95,6 +101,7 @@ def decode_image(
     size: int | None = None,
     *,
     convert: bool = False,
+    remedy: str = CONVERT,
     most: int = MAX_PIXELS,
     most_side: int = MAX_SIDE,
 ) -> Pixels:
@@ -108,7 +115,7 @@ def decode_image(
             warnings.filterwarnings("error", module=r"PIL\.")
             with Image.open(file, formats=("PNG", "JPEG")) as opened:
                 _check_claim(opened.size, name, most, most_side)
-                return _decode(opened, name, channels, size, convert)
+                return _decode(opened, name, channels, size, None if convert else remedy)
     except DataError:
         raise
     except UnidentifiedImageError:
@@ -130,12 +137,13 @@ def _check_claim(size: tuple[int, int], name: str, most: int, most_side: int) ->
         raise TooManyPixels(f"{name}: claims to be more than {most_side:,} pixels wide or high: make it smaller.")
 
 
-def _decode(opened: Image.Image, name: str, channels: int | None, size: int | None, convert: bool) -> Pixels:
+def _decode(opened: Image.Image, name: str, channels: int | None, size: int | None, remedy: str | None) -> Pixels:
+    """The pixels; without a remedy, other channels are converted."""
     picture = _plain(opened)
     found = 1 if picture.mode == "L" else 3
     if channels is not None and found != channels:
-        if not convert:
-            raise DataError(f"{name}: is a {COLOURS[found]} image, but {COLOURS[channels]} is needed: convert it.")
+        if remedy is not None:
+            raise DataError(f"{name}: is a {COLOURS[found]} image, but {COLOURS[channels]} is needed: {remedy}.")
         picture = picture.convert("L" if channels == 1 else "RGB")
     if size is not None and picture.size != (size, size):
         picture = picture.resize((size, size), Image.Resampling.BILINEAR)

@@ -212,8 +212,8 @@ def check_sizes(source_size: int, target_size: int, purpose: str) -> None:
     """Raise if the table of two vocabularies would exceed MOST_TABLE."""
     if source_size * target_size > MOST_TABLE:
         raise ConfigError(
-            f"vocabularies of {source_size:,} and {target_size:,} pieces are too large {purpose}: the table is limited "
-            f"to {MOST_TABLE:,} piece pairs. Train with a smaller text.vocabulary_size."
+            f"vocabularies of {source_size:,} and {target_size:,} subwords are too large {purpose}: the table is "
+            f"limited to {MOST_TABLE:,} pairs of subwords. Train with a smaller text.vocabulary_size."
         )
 
 

@@ -25,7 +25,7 @@ from regard.look.views.svg import (
     text_element,
     text_width,
 )
-from regard.models.wiring import Diagram, DiagramBox, Edge, literal
+from regard.models.wiring import Diagram, DiagramBox, Edge, literal, state_text
 
 ENCODER_PITCH, DECODER_PITCH = 104, 188
 ROW_PITCH, RESIDUAL_ROW_PITCH = 74, 88
@@ -92,6 +92,7 @@ class Drawing:
         self.decoder_left = self.before_first + lead
         self.pitch = DECODER_PITCH if self.attends or before else ENCODER_PITCH + 20
         self.decoder_right = self.decoder_left + (self.steps - 1) * self.pitch + BOX_WIDTH / 2
+        self.labels_left = self.decoder_right + FEEDING_LANE - RIGHT_LANE + 24  # of the decoder's rows
         self.base = MARGIN + TITLE_ROOM + self.rows * self.row_pitch + BOX_HEIGHT / 2
         self.boxes = {node.name: self._box(node) for node in nodes}
 
@@ -227,7 +228,8 @@ class Drawing:
         body = [*self._rail(), *self._lines(), *self._nodes(), *self._labels()]
         body.append(text_element(MARGIN, MARGIN + 14, title, "title"))
         body.append(text_element(MARGIN, MARGIN + 38, subtitle, "note"))
-        width = self.decoder_right + LABEL_ROOM + MARGIN
+        labels = [text_width(label, 13) for half, _, label in self.diagram.row_labels if half == "decoder"]
+        width = max(self.decoder_right + LABEL_ROOM + MARGIN, self.labels_left + max(labels) + MARGIN / 2)
         legend, bottom = self._legend(legend_y, width)
         body += legend
         for number, note in enumerate(self.diagram.notes, start=1):
@@ -296,20 +298,24 @@ class Drawing:
             f'height="{box.height:.1f}" rx="{radius:.1f}"/>'
         )
         if node.kind == "attend":
-            step = f"c_{node.column}"
             return (
                 shape
-                + text_element(box.x, box.y - 3, step, "inside")
+                + text_element(box.x, box.y - 3, self._context_text(node), "inside")
                 + text_element(box.x, box.y + 12, literal(node.text), "small")
             )
         text = fit(node.text, box.width - 12) if node.kind == "word" else node.text
         return shape + text_element(box.x, box.y + 5, text, "inside")
 
+    def _context_text(self, node: DiagramBox) -> str:
+        """c with its step and, if several layers attend, its layer: the box is `attend.LAYER.STEP` then."""
+        layers = {name.split(".")[1] for name in self.boxes if name.startswith("attend.") and name.count(".") == 2}
+        layer = node.name.split(".")[1]
+        return state_text("c", node.column, int(layer), numbered=len(layers) > 1)
+
     def _labels(self) -> list[str]:
-        left = self.encoder_left - ENCODER_PITCH / 2 - 14
-        right = self.decoder_right + FEEDING_LANE - RIGHT_LANE + 24
+        lefts = {"encoder": self.encoder_left - ENCODER_PITCH / 2 - 14, "decoder": self.labels_left}
         return [
-            text_element(left if side == "encoder" else right, self.row_y(row) + 5, label, f"label {side}-label")
+            text_element(lefts[side], self.row_y(row) + 5, label, f"label {side}-label")
             for side, row, label in self.diagram.row_labels
         ]
 

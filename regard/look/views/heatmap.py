@@ -11,6 +11,7 @@ import io
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -34,6 +35,8 @@ COLOURS = LinearSegmentedColormap.from_list(
 CELL, SMALLEST_CELL, BAR, MARGIN, GAP = 0.34, 0.09, 0.09, 0.18, 0.22  # inches
 WIDEST_GRID, WIDEST_FLOW = 15.0, 11.0  # inches of cells that a grid may take; of panels side by side
 FONT_SIZE, TITLE_SIZE, NOTE_SIZE = 10.5, 12.0, 8.5  # points
+ENTROPY, COVERAGE = "entropy (bits)", "coverage"
+MEASURE_SPACE = 0.2  # inches between the cells and the end of these names, besides their width
 NOTE_LINE = 0.17  # inches
 LONGEST_LABEL = 24
 SCREEN_DPI = 100
@@ -248,7 +251,11 @@ def _room(figure: Figure, panel: Panel, families: list[str]) -> _Room:
         last = _widest(figure, columns[-1:], properties)
         right = max(0.0, last * 0.72 - panel.cell * 0.4) if slant else 0.0  # the last one leans out
     if panel.measures:
-        right = max(right, 0.5)
+        small = _measure_font(panel, families)
+        entropy = _widest(figure, [ENTROPY], small)
+        heading = (entropy * 0.72 if slant else entropy) if panel.column_labels else 0.0
+        top = max(top, entropy * 0.72 + 0.2) if slant else top
+        right = max(right, 0.5, heading + MEASURE_SPACE, _widest(figure, [COVERAGE], small) + MEASURE_SPACE)
     below = 0.3 if panel.measures else 0.0
     if panel.notes:
         small = FontProperties(family=families, size=NOTE_SIZE)
@@ -277,7 +284,7 @@ def _draw_panel(figure: Figure, panel: Panel, room: _Room, left: float, top: flo
     properties = FontProperties(family=families, size=panel.font_size)
     _draw_matrix(axes, panel, rows, columns, properties, room.slant)
     if panel.measures:
-        _draw_measures(axes, panel.map, FontProperties(family=families, size=min(8.5, panel.font_size)))
+        _draw_measures(axes, panel, _measure_font(panel, families), room.slant)
     below = bottom - (0.3 if panel.measures else 0.0) - 0.12
     for number, note in enumerate(panel.notes):
         small = FontProperties(family=families, size=NOTE_SIZE)
@@ -317,15 +324,22 @@ def _draw_matrix(
     axes.set_frame_on(False)
 
 
-def _draw_measures(axes: Axes, drawn: Map, properties: FontProperties) -> None:
-    """Entropy to the right of the rows, in bits; coverage below the columns."""
-    rows, columns = len(drawn.rows), len(drawn.columns)
-    for row, bits in enumerate(drawn.entropy):
-        axes.text(columns + 0.15, row + 0.5, f"{bits:.1f}", fontproperties=properties, color=MUTED, va="center")
-    for column, share in enumerate(drawn.coverage):
-        place = column + 0.5, rows + 0.15
-        axes.text(*place, f"{share:.1f}", fontproperties=properties, color=MUTED, ha="center", va="top")
-    axes.text(columns + 0.15, rows + 0.15, "bits", fontproperties=properties, color=MUTED, va="top", style="italic")
+def _measure_font(panel: Panel, families: list[str]) -> FontProperties:
+    return FontProperties(family=families, size=min(8.5, panel.font_size))
+
+
+def _draw_measures(axes: Axes, panel: Panel, properties: FontProperties, slant: bool) -> None:
+    """Entropy to the right of the rows, in bits; coverage below the columns; each with its name."""
+    rows, columns = len(panel.map.rows), len(panel.map.columns)
+    look: dict[str, Any] = {"fontproperties": properties, "color": MUTED}
+    for row, bits in enumerate(panel.map.entropy):
+        axes.text(columns + 0.15, row + 0.5, f"{bits:.1f}", va="center", **look)
+    for column, share in enumerate(panel.map.coverage):
+        axes.text(column + 0.5, rows + 0.15, f"{share:.1f}", ha="center", va="top", **look)
+    axes.text(columns + 0.15, rows + 0.15, COVERAGE, va="top", style="italic", **look)
+    if panel.column_labels:  # the name of one more column, slanted as theirs
+        turned: dict[str, Any] = {"rotation": 45, "rotation_mode": "anchor"} if slant else {}
+        axes.text(columns + (0.5 if slant else 0.15), -0.15, ENTROPY, va="bottom", style="italic", **turned, **look)
 
 
 def _draw_scale(figure: Figure, families: list[str], tall: float, bottom: float) -> None:

@@ -23,7 +23,7 @@ from PIL import Image
 from regard.look.classification import Classification, Map, only_image
 from regard.look.views.heatmap import COLOURS, INK, MUTED, PAPER, save_figure
 from regard.look.views.pictures import check_picture_path, write_picture
-from regard.look.views.terminal import FAINT, SHADES
+from regard.look.views.shades import legend, shaded, side_by_side
 from regard.nn.image.attention_map import Gates, Seen
 
 FORMATS = ("png", "svg", "pdf", "gif", "json")
@@ -33,6 +33,7 @@ MILLISECONDS = 1500  # of a frame
 MARK = "#35c4e8"
 VEIL = (1.0, 0.62, 0.16)
 DIM = 0.75  # of the light that the image keeps where nothing is looked at
+UNIFORM = 0.01  # a gate's weights with a smaller range are drawn flat: scaled, their noise would look like a pattern
 ASKED = (0.25, 0.75)  # where in height and width the cells lie whose look is drawn
 
 
@@ -105,17 +106,20 @@ def _gate_row(number: int, seen: Gates) -> Row:
         f"module {number}\n{height} x {width}",
         (
             Panel("before", before / brightest, f"mean |F|, up to {before.max():.2f}"),
-            Panel("weights", _stretched(spread), f"light {spread.min():.3f} to dark {spread.max():.3f}"),
+            _weights(spread),
             Panel("after", after / brightest, f"mean |F'|, up to {after.max():.2f}"),
             Panel("channels", channels, f"{len(channels)}: {channels.min():.2f} to {channels.max():.2f}", "bars"),
         ),
     )
 
 
-def _stretched(values: Map) -> Map:
-    """Min-max scaling to 0…1: the weights of a gate differ little, and their differences matter."""
-    least, largest = float(values.min()), float(values.max())
-    return (values - least) / max(largest - least, 1e-12)
+def _weights(spread: Map) -> Panel:
+    """The weights of a gate, scaled from 0 (least) to 1 (largest); flat where they hardly differ."""
+    least, largest = float(spread.min()), float(spread.max())
+    if largest - least < UNIFORM:
+        mean = float(spread.mean())
+        return Panel("weights", np.full_like(spread, min(max(mean, 0.0), 1.0)), f"uniform, {mean:.3f}")
+    return Panel("weights", (spread - least) / (largest - least), f"least {least:.3f}, largest {largest:.3f}")
 
 
 def _lit(title: str, weights: Map, mark: tuple[int, int] | None = None) -> Panel:
@@ -223,20 +227,11 @@ def _plain(axes: Axes) -> None:
 # --- as text ------------------------------------------------------------------------------------------------------
 
 
-def text_maps(found: Classification) -> str:
-    """The maps of the last module in shades, side by side."""
+def text_maps(found: Classification, width: int = 80) -> str:
+    """The maps of the last module in shades, side by side as they fit, with their scales and a legend."""
     row = rows_of(found)[-1]
     panels = [panel for panel in row.panels if panel.form != "bars"][:4]
-    blocks = [
-        [panel.title, *("".join(_shade(value) * 2 for value in line) for line in panel.values)] for panel in panels
-    ]
-    wide = [max(len(line) for line in block) for block in blocks]
-    lines = (
-        "   ".join(f"{line:<{width}}" for line, width in zip(each, wide, strict=True))
-        for each in zip(*blocks, strict=True)
-    )
-    return row.title.replace("\n", ", ") + "\n" + "\n".join(line.rstrip() for line in lines)
-
-
-def _shade(share: float) -> str:
-    return next((shade for least, shade in SHADES if share >= least), FAINT)
+    maps = side_by_side([(panel.title, shaded(panel.values, width)) for panel in panels], width)
+    notes = [f"{panel.title}: {panel.note}" for panel in panels]
+    title = row.title.replace("\n", ", ")
+    return "\n".join([title, maps, "", *notes, *legend("the map's scale", width)])

@@ -18,6 +18,7 @@ from regard.look.views.heatmap import COLOURS, INK, MUTED, PAPER, Panel, grid_ce
 from regard.look.views.terminal import map_table
 
 STRIP_MOMENTS, TERMINAL_MOMENTS = 6, 3
+MOST_IN_ROW = 3
 FRAME, LAST_FRAME = 450, 2500  # milliseconds
 
 
@@ -31,13 +32,13 @@ def save_over_time(
     size: int = WIDTH,
     speed: float = 1.0,
 ) -> None:
-    """A strip of some moments as .png, .svg or .pdf; all of them, one after the other, as .gif."""
+    """Some moments, three in a row, as .png, .svg or .pdf; all of them, one after the other, as .gif."""
     maps = moment_maps(look, choice)
     if path.suffix.lower() == ".gif":
         _save_gif(maps, path, title, font, size, speed)
     else:
-        sheet = [_strip([maps[place] for place in spread(len(maps), STRIP_MOMENTS)])]
-        save_figure(sheet_figure(sheet, title=title, font=font), path)
+        shown = _strip([maps[place] for place in spread(len(maps), STRIP_MOMENTS)])
+        save_figure(sheet_figure(shown, title=title, font=font), path)
 
 
 def over_time_table(look: Look, choice: Choice, *, width: int = 80, colour: bool = True, digits: bool = False) -> Text:
@@ -72,13 +73,17 @@ def spread(count: int, most: int) -> list[int]:
     return sorted({round(place) for place in np.linspace(0, count - 1, min(count, most)).tolist()})
 
 
-def _strip(maps: Sequence[tuple[int, Map]]) -> list[Panel]:
-    """Panels side by side; with equal rows, as with a reference, only the first has row labels."""
-    cell = grid_cell([drawn for _, drawn in maps])
+def _strip(maps: Sequence[tuple[int, Map]]) -> list[list[Panel]]:
+    """Panels in rows of at most three; with equal rows, as with a reference, only the first of each has row labels."""
+    rows = [maps[first : first + MOST_IN_ROW] for first in range(0, len(maps), MOST_IN_ROW)]
+    cell = min(grid_cell([drawn for _, drawn in row]) for row in rows)
     same = len({drawn.rows for _, drawn in maps}) == 1
     return [
-        Panel(drawn, f"update {update:,}", row_labels=number == 0 or not same, cell=cell)
-        for number, (update, drawn) in enumerate(maps)
+        [
+            Panel(drawn, f"update {update:,}", row_labels=number == 0 or not same, cell=cell)
+            for number, (update, drawn) in enumerate(row)
+        ]
+        for row in rows
     ]
 
 

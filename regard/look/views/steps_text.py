@@ -35,9 +35,9 @@ def _heads(steps: MultiHeadSteps) -> list[str]:
 def _steps(steps: FiveSteps) -> list[str]:
     lines = _attention(steps)
     if steps.is_self:
-        title = "5. what the next layer gets: the contexts, one for each row"
+        title = "5. output: one context per row"
     else:
-        title = "5. what the decoder gets: [context; query]"
+        title = "5. concatenate context and query: [context; query]"
     lines += _section(title, steps.output, "o")
     if steps.attentional is not None and steps.combine is not None:
         lines += _section("Wc", steps.combine, "w")

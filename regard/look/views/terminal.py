@@ -145,8 +145,8 @@ def vector_table(look: Look, *, width: int = 80, colour: bool = True, digits: bo
         raise NoAttention(f"{look.model.name} tells neither attention nor the vector that starts its decoder.")
     size, shown = look.dimensions.summary, look.fixed_vector
     table = Text(no_wrap=True, overflow="ignore", end="")
-    table.append(f"no attention: all {len(look.source.pieces)} pieces of the source become one vector of {size}\n")
-    table.append(f"numbers, and every word comes out of it; here are {len(shown)} of them, by their size\n\n", "dim")
+    table.append(f"no attention: the encoder compresses the {len(look.source.pieces)} source subwords into one fixed\n")
+    table.append(f"vector of {size} numbers. The shade shows the absolute value of {len(shown)} of them:\n\n", "dim")
     largest = max(map(abs, shown)) or 1.0
     for start in range(0, len(shown), max(width - 2, 1)):
         table.append("  ")
@@ -234,7 +234,7 @@ def _style(weight: float) -> Style:
 
 
 def _explanation(width: int) -> list[Text]:
-    legend = Text("at the right the entropy of each row in bits, below the sum of each column", "dim")
+    legend = Text("right: entropy of each row (bits); bottom: coverage of each source word (column sum)", "dim")
     return [legend] if cell_len(legend.plain) <= width else []
 
 

@@ -63,7 +63,8 @@ class CaptioningTask(Task[Captioner]):
         train = data["train"]
         reporter.say(
             f"{train['images']:,} images with {train['captions']:,} captions (skipped {train['skipped_blank']:,} blank "
-            f"ones); {tokenizer.size:,} pieces; {type(model).__name__} with {count_parameters(model):,} parameters"
+            f"ones); vocabulary of {tokenizer.size:,}; {type(model).__name__} with {count_parameters(model):,} "
+            "parameters"
         )
         return model
 

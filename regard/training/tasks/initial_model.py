@@ -61,4 +61,4 @@ def _start_vectors(prepared: Prepared, model: Model, reporter: Reporter) -> None
         weight = model.get_parameter(f"embeddings.{side}.weight")
         for piece, vector in rows.items():
             weight[piece] = torch.from_numpy(vector)
-        reporter.say(f"{path}: vectors for {found:,} of {tokenizer.size:,} {side} pieces")
+        reporter.say(f"{path}: vectors for {found:,} of {tokenizer.size:,} {side} subwords")
