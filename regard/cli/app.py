@@ -84,7 +84,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     arguments = list(sys.argv[1:] if arguments is None else arguments)
     open_closed_streams()
     limit_openmp_spinning()
-    with plain_warnings(), _ending_on_sigterm():
+    with plain_warnings():
         return _guarded(arguments)
 
 
@@ -95,12 +95,20 @@ def _ending_on_sigterm() -> Iterator[None]:
         yield
         return
 
-    def end(number: int, _frame: object) -> None:
-        raise SystemExit(128 + number)
+    status, ended = 128 + signal.SIGTERM, False
+
+    def end(_number: int, _frame: object) -> None:
+        nonlocal ended
+        ended = True
+        raise SystemExit(status)
 
     signal.signal(signal.SIGTERM, end)
     try:
         yield
+    except Exception as error:
+        if ended:  # a library took the exit for an error of its own: an import, say, for a missing package
+            raise SystemExit(status) from error
+        raise
     finally:
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
 
@@ -109,7 +117,8 @@ def _guarded(arguments: list[str]) -> int:
     if os.environ.get("REGARD_DEBUG") == "1":
         return _run(arguments)
     try:
-        return _run(arguments)
+        with _ending_on_sigterm():
+            return _run(arguments)
     except RegardError as error:
         return _fail(str(error))
     except typer.TyperException as error:

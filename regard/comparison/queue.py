@@ -17,7 +17,7 @@ from typing import Any
 
 from regard.comparison.entrants import Entrant, parse_entrants, with_common_text, with_one_precision
 from regard.comparison.measure import Test, measure
-from regard.comparison.results import Comparison
+from regard.comparison.results import REPORTS, Comparison
 from regard.config.recipes import with_overrides
 from regard.config.settings import Recipe
 from regard.errors import ConfigError, ModelFolderError
@@ -159,6 +159,10 @@ class _Queue:
         """The results so far; results of another comparison raise."""
         path = self.out / RESULTS
         if not path.exists():
+            if there := [name for name in REPORTS if (self.out / name).exists()]:
+                raise ModelFolderError(
+                    f"{self.out / there[0]}: is not of a comparison of Regard: choose another --out."
+                )
             self.out.mkdir(parents=True, exist_ok=True)
             self.record = {"asked": asked, "task": task, "runs": {}}
             return

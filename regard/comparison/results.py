@@ -17,6 +17,7 @@ from regard.evaluation.significance import Interval, paired_bootstrap, welch_p
 from regard.storage.files import write_bytes
 
 DASH = "–"
+REPORTS = ("comparison.md", "comparison.html")
 SIGNIFICANT = 0.05
 MARKS = (0.5, 1, 2, 3, 5, 10, 15, 20, 30, 45, 60, 90, 120, 180, 240, 360, 480, 720, 1440)  # minutes of training
 SCORES = {
@@ -87,8 +88,8 @@ class Comparison:
         """comparison.md and comparison.html."""
         from regard.comparison.page import render_page
 
-        write_bytes(out / "comparison.md", (self.text() + "\n").encode())
-        write_bytes(out / "comparison.html", render_page(self).encode())
+        write_bytes(out / REPORTS[0], (self.text() + "\n").encode())
+        write_bytes(out / REPORTS[1], render_page(self).encode())
 
     @cached_property
     def columns(self) -> list[tuple[str, Callable[[Entry], str]]]:

@@ -14,7 +14,7 @@ import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -185,7 +185,7 @@ def writing_lines(path: Path) -> Iterator[BinaryIO]:
             yield out
             return
         with packed(out) as stream:
-            yield stream
+            yield cast("BinaryIO", stream)
 
 
 def packed(out: BinaryIO) -> gzip.GzipFile:

@@ -11,7 +11,7 @@ from regard.config.recipes import TaskRecipe
 from regard.data.text.sources import BackTranslated, Given, Mix
 from regard.errors import ConfigError
 from regard.models.contract import MakeModel
-from regard.process import tune_process, usable_device, usable_precision
+from regard.process import limit_kernel_cache, tune_process, usable_device, usable_precision
 from regard.storage.folder import holds_finished_model
 from regard.storage.run import read_run
 from regard.training.distributed import joined, local_device
@@ -79,6 +79,7 @@ def train(
     process, or as many as the resumed training had; "auto" measures whether several are faster (see `speed.py`).
     Under `torchrun` every rank calls `train` with the same arguments.
     """
+    limit_kernel_cache()
     tune_process(threads)
     out, target = Path(out), usable_device(local_device(device))
     if tensorboard:

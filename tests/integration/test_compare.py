@@ -295,6 +295,13 @@ def test_image_classifiers_are_compared_by_the_same_command(tmp_path: Path, caps
     assert "<svg" in (tmp_path / "runs" / "comparison.html").read_text("utf-8")
 
 
+def test_a_report_of_others_is_kept(tmp_path: Path) -> None:
+    (tmp_path / "comparison.md").write_text("mine")
+    with pytest.raises(ModelFolderError, match=r"comparison\.md: is not of a comparison of Regard"):
+        compare(["seq2seq"], out=tmp_path, train="toy:copy:50", epochs=1)
+    assert [path.name for path in tmp_path.iterdir()] == ["comparison.md"]
+
+
 def test_a_wrong_call_is_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     out = ["--out", str(tmp_path / "x")]
     assert main(["compare", "luong", *out]) == 2

@@ -8,6 +8,7 @@ import socket
 import threading
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 from urllib.parse import urlencode
 
@@ -121,6 +122,35 @@ def test_a_look_has_the_parts_that_are_asked_for(server: Running, models: list[S
     assert server.ask("/api/look", asked | {"parts": ["cross"]})[1]["attention"] == whole["attention"]
     assert server.ask("/api/look", asked | {"parts": ["steps"]})[1]["steps"] == whole["steps"]
     assert server.ask("/api/look", asked | {"parts": ["other"]})[0] == 422
+
+
+def test_a_stream_of_no_text_is_refused(server: Running) -> None:
+    status, answer, _ = server.ask("/api/translate/stream", b'{"model": "tiny", "text": "\\udc00"}')
+    assert status == 422
+    assert "lone surrogate" in answer["error"]
+
+
+def test_a_diagram_is_drawn_beside_the_event_loop(
+    server: Running, models: list[ServedModel], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its first drawing imports torch, for two seconds."""
+    drawing, go_on = threading.Event(), threading.Event()
+
+    def slowly(*_: object) -> str:
+        drawing.set()
+        assert go_on.wait(20)
+        return "<svg/>"
+
+    monkeypatch.setattr("regard.serve.architecture_routes._diagram", slowly)
+    query = urlencode({"model": models[2].name, "source": "the house", "target": "la maison"})
+    with ThreadPoolExecutor(1) as other:
+        asked = other.submit(server.ask, f"/api/diagram?{query}")
+        try:
+            assert drawing.wait(20)
+            assert server.ask("/health")[0] == 200
+        finally:
+            go_on.set()
+        assert asked.result(20)[1] == b"<svg/>"
 
 
 def test_a_diagram_is_drawn_over_the_words(server: Running, models: list[ServedModel]) -> None:

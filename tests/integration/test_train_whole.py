@@ -128,6 +128,47 @@ def test_every_recipe_trains_through_the_command_line(tmp_path: Path, name: str)
     assert Translator.load(out).recipe.model.kind == load_recipe(name).model.kind
 
 
+def contents(folder: Path) -> dict[str, bytes]:
+    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+@pytest.mark.parametrize("overwrite", [[], ["--overwrite"]])
+@pytest.mark.parametrize("kind", ["folder", "file", "link"])
+def test_what_is_no_training_is_never_removed(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], kind: str, overwrite: list[str]
+) -> None:
+    """A corpus in OUT/training, or a link to another disk there."""
+    out, training = tmp_path / "out", tmp_path / "out" / "training"
+    out.mkdir()
+    if kind == "file":
+        training.write_text("mine")
+    else:
+        home = training if kind == "folder" else tmp_path / "disk"
+        home.mkdir()
+        (home / "corpus.tsv").write_text("".join(f"{source}\t{target}\n" for source, target in TRAIN))
+        if kind == "link":
+            training.symlink_to(home)
+    before = contents(tmp_path)
+    corpus = str(training / "corpus.tsv") if kind != "file" else write_corpus(tmp_path / "out")["corpus.tsv"]
+    assert main(["train", "bahdanau", "--train", corpus, "--out", str(out), *SET, *overwrite]) == 2
+    assert f"{training}: " in capsys.readouterr().err
+    assert before.items() <= contents(tmp_path).items()
+    assert training.is_symlink() == (kind == "link")
+
+
+def test_a_file_with_the_name_of_a_models_is_kept(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    f = write_corpus(tmp_path)
+    (tmp_path / "README.md").write_text("my project")
+    command = ["train", "bahdanau", "--train", f["corpus.tsv"], "--out", str(tmp_path), *SET]
+    assert main(command) == 2
+    said = f"{tmp_path / 'README.md'}: training would replace it: choose another --out folder, or add --overwrite"
+    assert said in capsys.readouterr().err
+    assert (tmp_path / "README.md").read_text() == "my project"
+    assert not (tmp_path / "training").exists()
+    assert main([*command, "--overwrite"]) == 0
+    assert (tmp_path / "corpus.tsv").exists()
+
+
 def test_one_file_fine_tuning_and_overwriting(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     f = write_corpus(tmp_path)
     first, second = str(tmp_path / "first"), str(tmp_path / "second")

@@ -116,6 +116,16 @@ def test_a_wrong_call_is_one_line_and_status_2(capsys, arguments, line):
             2,
             "regard: error: /out: permission denied: check who owns it, or choose another folder",
         ),
+        (
+            OSError(errno.ENOSPC, "No space left on device"),  # such as stdout: whose disk is full is unknown
+            2,
+            "regard: error: no space left on device: free some space, or choose another folder",
+        ),
+        (
+            RuntimeError("DefaultCPUAllocator: can't allocate memory: you tried to allocate 768 bytes."),
+            2,
+            "regard: error: not enough memory: choose a smaller model, smaller batches or shorter sentences",
+        ),
         (KeyboardInterrupt(), 130, "regard: interrupted"),
         (
             ZeroDivisionError("by 0"),

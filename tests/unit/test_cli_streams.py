@@ -1,8 +1,10 @@
 """Closed standard streams: one line and exit 2; outputs go through symbolic links."""
 
 import os
+import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -91,6 +93,38 @@ def test_a_failure_leaves_the_old_target(link: Path):
         write_half()
     assert link.read_text() == "old"
     assert [path.name for path in link.resolve().parent.iterdir()] == ["file.svg"]
+
+
+@pytest.mark.skipif(os.name != "posix", reason="modes of files")
+def test_a_private_file_stays_private(tmp_path: Path):
+    private = tmp_path / "private.txt"
+    private.write_text("old")
+    private.chmod(0o600)
+    write_bytes(private, b"new")
+    assert private.read_bytes() == b"new"
+    assert private.stat().st_mode & 0o777 == 0o600
+
+
+@pytest.mark.skipif(os.name != "posix", reason="signals")
+def test_sigterm_leaves_no_half_of_a_file(model: Path, tmp_path: Path):
+    """The input is a pipe that stays open, so that the translation waits for more."""
+    out = tmp_path / "out"
+    command = [sys.executable, "-m", "regard", "translate", str(model), "--window", "1", "-o", str(out)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as ran:
+        assert ran.stdin is not None
+        ran.stdin.write("a\n" * 5)
+        ran.stdin.flush()
+        for _ in range(300):
+            if list(tmp_path.iterdir()):
+                break
+            time.sleep(0.1)
+        assert [path.name for path in tmp_path.iterdir()] == [".out.part"]
+        ran.terminate()
+        status = ran.wait(30)
+        assert ran.stderr is not None
+        said = ran.stderr.read()
+        assert status == 128 + signal.SIGTERM, said
+    assert not list(tmp_path.iterdir())
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="Linux's device")

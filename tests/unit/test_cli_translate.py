@@ -144,6 +144,14 @@ def test_files_in_and_out(
     assert written[0].startswith("here is")
     assert sorted(path.name for path in tmp_path.iterdir()) == ["in.gz", "out", "prefix"]
 
+    (tmp_path / "out.gz").touch()
+    for _ in range(2):
+        before = (tmp_path / "out.gz").read_bytes()
+        files = ("--input", tmp_path / "in.gz", "--output", tmp_path / "out.gz", "--prefix", tmp_path / "prefix")
+        assert run(monkeypatch, capsysbinary, "", "translate", model, *files)[0] == 0
+    assert gzip.decompress(before).decode().splitlines() == written
+    assert (tmp_path / "out.gz").read_bytes() == before
+
 
 def test_invalid_utf8_names_the_line_after_the_lines_before_it(
     model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsysbinary: pytest.CaptureFixture[bytes]

@@ -208,6 +208,10 @@ def test_key_of_another_model_is_unknown_and_the_known_ones_are_that_models():
             'training.budget: \'ten\' is not a duration: write it as "90s", "10m" or "1.5h".',
         ),
         (
+            {"model__hidden_size": 10**8},
+            "model.hidden_size is larger than any that Regard builds (16,777,216, ",
+        ),
+        (
             {"training__r_drop": 5.0, "model__dropout": 0.0},
             "training.r_drop compares two dropout masks, and this model has no dropout: set one.",
         ),

@@ -385,4 +385,5 @@ def test_dropout_drops_its_share_everywhere_alike_and_keeps_the_mean(share: floa
     assert torch.equal(dropped, 1 + dropout(inputs, share, training=True))
     dropped.sum().backward()
     torch.testing.assert_close(inputs.grad, dropped.detach() - 1)
+    assert noise(torch.empty(8), 0.9999999).isfinite().all()
     assert dropout(inputs, share, training=False) is inputs

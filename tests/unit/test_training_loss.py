@@ -2,12 +2,15 @@
 
 import math
 from dataclasses import replace
+from types import SimpleNamespace
+from typing import cast
 
 import pytest
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from regard.config.settings import Recipe
 from regard.models.contract import Batch, Model, Output, State, Step
 from regard.nn.attention.intervention import Intervention
 from regard.nn.attention.memory import Memory
@@ -15,6 +18,7 @@ from regard.training import loss as loss_module
 from regard.training.loss import backward, likelihood, predictions
 from regard.training.tasks.guided_attention import guided_loss
 from regard.training.tasks.scheduled_sampling import sample_inputs
+from regard.training.tasks.translation import PreparedTranslation
 
 
 class Linear(Model):
@@ -235,3 +239,20 @@ def test_r_drop_of_equal_copies_is_the_plain_loss() -> None:
     )
     for ours, theirs in zip(gradients(model), wanted, strict=True):
         torch.testing.assert_close(ours, theirs, rtol=0, atol=1e-14)
+
+
+def test_r_drop_compares_predictions_after_the_same_sampled_words(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Both copies read the same words, although some are the model's own."""
+    training = SimpleNamespace(r_drop=1.0, scheduled_sampling=1.0)
+    task = PreparedTranslation.__new__(PreparedTranslation)
+    task.recipe = cast("Recipe", SimpleNamespace(training=training))
+    monkeypatch.setattr("regard.training.tasks.translation.sample_inputs", lambda model, batch, share: mixed(batch))
+
+    def mixed(batch: Batch) -> Batch:
+        return replace(batch, target_in=torch.randint(4, 7, batch.target_in.shape))
+
+    model, batch = Linear(), a_batch()
+    twice, output = task.forward(model, batch, 1, 1)
+    assert torch.equal(twice.target_in[:3], twice.target_in[3:])
+    assert not torch.equal(twice.target_in[:3], batch.target_in)
+    assert output.hidden.size(0) == 6

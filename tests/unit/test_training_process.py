@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from regard.errors import ConfigError
-from regard.process import limit_openmp_spinning, this_machine, tune_process
+from regard.process import limit_kernel_cache, limit_openmp_spinning, this_machine, tune_process
 from regard.training.interrupt import Interrupted, Interrupts
 
 
@@ -68,3 +68,13 @@ def test_openmp_spinning_is_limited_unless_the_user_says_how(monkeypatch: pytest
     monkeypatch.setenv("OMP_WAIT_POLICY", "active")
     limit_openmp_spinning()
     assert "GOMP_SPINCOUNT" not in os.environ
+
+
+def test_training_limits_the_kernels_that_onednn_keeps(monkeypatch: pytest.MonkeyPatch) -> None:
+    name = "ONEDNN_PRIMITIVE_CACHE_CAPACITY"
+    monkeypatch.delenv(name, raising=False)
+    limit_kernel_cache()
+    assert 0 < int(os.environ[name]) < 1024  # oneDNN's own
+    monkeypatch.setenv(name, "7")
+    limit_kernel_cache()
+    assert os.environ[name] == "7"
