@@ -11,7 +11,7 @@ from regard.config.settings import SearchSettings
 from regard.decoding.engines.choice import Engines
 from regard.decoding.engines.engine import Extras, Sentence
 from regard.decoding.text_model import TextModel
-from regard.errors import ConfigError, RegardError
+from regard.errors import ConfigError, DataError, RegardError
 from regard.inference.long_lines import Bound, cut_line
 from regard.inference.results import Results
 from regard.inference.translation import Translation
@@ -81,14 +81,20 @@ class Lines:
 def numbered_lines(lines: Iterable[str], prefixes: Iterable[str] | None = None) -> Iterator[Line]:
     """Lines with their numbers and prefixes; both must have the same length."""
     if prefixes is None:
-        yield from ((number, line, "") for number, line in enumerate(lines))
+        yield from ((number, _text(line, number), "") for number, line in enumerate(lines))
         return
     missing: Literal[False] = False
     for number, (line, prefix) in enumerate(itertools.zip_longest(lines, prefixes, fillvalue=missing)):
         if line is missing or prefix is missing:
             fewer = "lines" if line is missing else "prefixes"
             raise ConfigError(f'prefix: the {fewer} end before number {number + 1}: give one prefix (or "") a line.')
-        yield number, line, prefix
+        yield number, _text(line, number), _text(prefix, number)
+
+
+def _text(given: object, number: int) -> str:
+    if not isinstance(given, str):
+        raise DataError(f"line {number + 1}: is of type {type(given).__name__}: give text, of type str.")
+    return given
 
 
 def _until_error(lines: Iterable[Line], errors: list[RegardError]) -> Iterator[Line]:

@@ -6,6 +6,7 @@ import dataclasses
 import json
 import pickle
 import threading
+from typing import Any
 
 import numpy as np
 import pytest
@@ -17,7 +18,7 @@ from regard.config.vocabulary import EOS, UNK
 from regard.data.text.parallel import Pair
 from regard.data.text.tokenizer import Token, Tokenizer
 from regard.decoding.penalties import COVERAGE_FLOOR
-from regard.errors import ConfigError, NoAttention
+from regard.errors import ConfigError, DataError, NoAttention
 from regard.inference.translation import Attended, Translation, one_line
 from regard.inference.translator import Translator
 from regard.models import build_model
@@ -160,6 +161,14 @@ def test_batches_do_not_change_translations(translator: Translator) -> None:
     few = translator.translate(lines, search={"batch_tokens": 20})
     many = translator.translate(lines, search={"batch_tokens": 100_000})
     assert [each.text for each in few] == [each.text for each in many]
+
+
+@pytest.mark.parametrize("wrong", [None, 5, b"bytes"])
+def test_what_is_no_text_is_refused(translator: Translator, wrong: Any) -> None:
+    with pytest.raises(DataError, match="is no text: give a line, of type str"):
+        translator.translate(wrong)
+    with pytest.raises(DataError, match=r"line 2: is of type \w+: give text"):
+        translator.translate(["here", wrong])
 
 
 def test_a_blank_line_is_an_empty_translation_without_the_model(translator: Translator) -> None:
