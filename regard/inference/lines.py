@@ -78,6 +78,16 @@ class Lines:
         ]
 
 
+def given_lines(text: object) -> Iterable[str]:
+    """One line as a list, or several lines; each is checked when it is read."""
+    if isinstance(text, str):
+        return [text]
+    if isinstance(text, bytes) or not isinstance(text, Iterable):
+        kind = type(text).__name__
+        raise DataError(f"translate: {kind} is no text: give a line, of type str, or a list of lines.")
+    return text
+
+
 def numbered_lines(lines: Iterable[str], prefixes: Iterable[str] | None = None) -> Iterator[Line]:
     """Lines with their numbers and prefixes; both must have the same length."""
     if prefixes is None:

@@ -17,7 +17,7 @@ from regard.decoding.engines.engine import Extras
 from regard.decoding.search_settings import SearchChanges, chosen_settings, overridden_settings
 from regard.decoding.shortlist import Shortlist
 from regard.decoding.text_model import LazyModel, TextModel, join_models
-from regard.errors import ConfigError, DataError
+from regard.errors import ConfigError
 from regard.inference.box import model_folder
 from regard.inference.folder import read_folder
 from regard.inference.lines import WINDOW, Lines, numbered_lines
@@ -163,15 +163,11 @@ class Translator:
         `n_best` are shortcuts. `prefix` is a target prefix of whole words. `candidates` is the number of most probable
         pieces recorded at each step. A blank line gives an empty translation. `attention` records it in the search.
         """
-        if not isinstance(text, Iterable) or isinstance(text, bytes):
-            raise DataError(
-                f"translate: {type(text).__name__} is no text: give a line, of type str, or a list of lines."
-            )
         alone = isinstance(text, str)
         if isinstance(prefix, str) != alone and prefix is not None:
             raise ConfigError("prefix: give one prefix for one line, and a list of them for a list of lines.")
         translations = self.translate_lines(
-            [text] if isinstance(text, str) else text,
+            given_lines(text),
             search=self.search_settings(search, beam=beam, n_best=n_best),
             attention=attention,
             candidates=candidates,
