@@ -20,7 +20,7 @@ from regard.decoding.text_model import LazyModel, TextModel, join_models
 from regard.errors import ConfigError
 from regard.inference.box import model_folder
 from regard.inference.folder import read_folder
-from regard.inference.lines import WINDOW, Lines, numbered_lines
+from regard.inference.lines import WINDOW, Lines, given_lines, numbered_lines
 from regard.inference.long_lines import refuse_line
 from regard.inference.pickling import reduced
 from regard.inference.representation import translator_line
