@@ -211,7 +211,7 @@ def _load(models: list[Path], device: str) -> "Translator":
 def _search_settings(models: list[Path], recipe: Recipe, overrides: list[str], flags: dict[str, Any]) -> SearchSettings:
     """The recipe's settings, changed by --set and then by the options of their own name."""
     from regard.decoding.search_settings import changed_settings, overridden_settings
-    from regard.inference.shortlist import check_shortlist
+    from regard.inference.box import check_shortlist
 
     settings = overridden_settings(recipe, overrides)
     settings = changed_settings(settings, {name: value for name, value in flags.items() if value is not None})

@@ -18,7 +18,8 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from regard.config.recipes import model_kind
-from regard.errors import ModelFolderError, did_you_mean
+from regard.errors import ConfigError, ModelFolderError, did_you_mean
+from regard.storage.folder import SHORTLIST
 from regard.storage.reading import CONFIG_BYTES, METRICS_BYTES, RESTORE, exists, read_bounded, read_json
 
 PACKAGE = "regard_models"
@@ -191,3 +192,14 @@ def _read(folder: Path) -> BoxedModel:
         languages=(pair[0], pair[1]) if len(pair) == 2 else None,
         record=record,
     )
+
+
+def check_shortlist(model: str | Path) -> None:
+    """Refuse to translate with the shortlist of a model that has none; `model` is what the user calls it."""
+    folder = model_folder(model)
+    if exists(folder / SHORTLIST):
+        return
+    remedy = f"make one with `regard shortlist {model}`"
+    if is_installed(folder):
+        remedy = f"copy {folder} and make one there (`regard shortlist COPY --train SOURCE TARGET`)"
+    raise ConfigError(f"{model}: this model has no shortlist: {remedy}, or translate without --shortlist.")

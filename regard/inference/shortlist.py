@@ -11,8 +11,6 @@ from regard.decoding.shortlist import COMMON, LIKELY, Shortlist, make_shortlist
 from regard.errors import ConfigError
 from regard.inference.box import is_installed, model_folder
 from regard.inference.folder import read_folder
-from regard.storage.folder import SHORTLIST
-from regard.storage.reading import exists
 
 
 def shortlist_folder(
@@ -47,14 +45,3 @@ def own_folder(model: str | Path) -> Path:
             "own and name that, with --train SOURCE TARGET."
         )
     return folder
-
-
-def check_shortlist(model: str | Path) -> None:
-    """Refuse to translate with the shortlist of a model that has none; `model` is what the user calls it."""
-    folder = model_folder(model)
-    if exists(folder / SHORTLIST):
-        return
-    remedy = f"make one with `regard shortlist {model}`"
-    if is_installed(folder):
-        remedy = f"copy {folder} and make one there (`regard shortlist COPY --train SOURCE TARGET`)"
-    raise ConfigError(f"{model}: this model has no shortlist: {remedy}, or translate without --shortlist.")
