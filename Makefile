@@ -17,7 +17,7 @@ PAIR ?= en-fr
 MODELS := packages/regard-models
 
 .DEFAULT_GOAL := help
-.PHONY: help venv tools models quickstart chromium test test-slow fuzz benchmark benchmark-transformer lint format clean
+.PHONY: help venv tools models quickstart chromium test test-slow fuzz benchmark benchmark-transformer benchmarks lint format clean
 
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-21s %s\n", $$1, $$2}'
@@ -72,6 +72,11 @@ benchmark: venv ## compare the speed with OpenNMT-py and JoeyNMT, about two hour
 # Regard writes CTranslate2's model with the help of its package.
 benchmark-transformer: BENCHMARK := transformer
 benchmark-transformer: venv ## compare the speed with Hugging Face, OpenNMT-py and CTranslate2, half an hour
+	$(PIP) -c constraints.txt ctranslate2
+	$(RUN_BENCHMARK)
+
+benchmarks: BENCHMARK := everything
+benchmarks: $(CLUSTER) ## measure every table of the pages on performance and scale, about eight hours, resumable
 	$(PIP) -c constraints.txt ctranslate2
 	$(RUN_BENCHMARK)
 

@@ -27,6 +27,7 @@ from benchmarks.report import write_report
 from benchmarks.side import BATCHES, BatchSize, Job, Setting, SetUpError, Side, Translated, Tuned
 from benchmarks.text import Text, copy_raw, cut_into_pieces, digest
 from regard.data.text.tokenizer import Tokenizer
+from regard.machine import processor
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -340,10 +341,9 @@ def machine(threads: int) -> dict[str, Any]:
 
 
 def cpu_name() -> str:
-    """What the processor calls itself."""
-    lines = Path("/proc/cpuinfo").read_text("utf-8").splitlines() if Path("/proc/cpuinfo").exists() else []
-    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
-    return names[0] if names else platform.processor() or platform.machine()
+    """What the processor calls itself, and its generation."""
+    generation = processor.cpu_generation()
+    return processor.cpu_name() + (f" ({generation})" if generation else "")
 
 
 def command_line(plan: Plan, options: argparse.Namespace) -> str:

@@ -31,11 +31,10 @@ if not __package__:
 
 from benchmarks.benchmark import cpu_name, say
 from benchmarks.process import environment, run
-from benchmarks.report import write_between
+from benchmarks.report import publish
 
 ROOT = Path(__file__).resolve().parent.parent
 REPORT = ROOT / "docs" / "scale.md"
-BEGIN, END = "<!-- begin: benchmarks/bulk.py -->", "<!-- end: benchmarks/bulk.py -->"
 MORE_SHARDS = 4
 BILLION = 10**9
 SHARD_SENTENCES = 100_000  # of a large run
@@ -175,7 +174,7 @@ def main() -> None:
     said = " ".join(["python benchmarks/bulk.py", options.model, *rest])
     about = f"`{said}` on {cpu_name()}, {len(lines):,} sentences of {words:.1f} words"
     tables = report(runs, fitted(runs[0], runs[1]), storage, about)
-    write_between(options.report, BEGIN, END, tables)
+    publish(options.report, "bulk", tables)
     print(tables)
 
 

@@ -27,7 +27,7 @@ if not __package__:
 from benchmarks.benchmark import cpu_name, say
 from benchmarks.process import Finished, environment, run
 from benchmarks.regard_side import speeds
-from benchmarks.report import write_between
+from benchmarks.report import publish
 
 ROOT = Path(__file__).resolve().parent.parent
 WORDS = 2000  # of the generated language; with the `word` tokenizer a word is a token
@@ -248,8 +248,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     figures.write_text(json.dumps([asdict(point) for point in growth.points], indent=1) + "\n", "utf-8")
     about = f"{cpu_name()}, CPU threads: {options.threads}. One process per point."
     command = f"python benchmarks/growth.py --threads {options.threads} --largest {options.largest}"
-    begin, end = "<!-- benchmark: growth -->", "<!-- end of benchmark: growth -->"
-    write_between(options.report, begin, end, table(growth.points, about, command))
+    publish(options.report, "growth", table(growth.points, about, command))
     draw(growth.points, options.report.parent / "images" / "performance-growth.png")
 
 

@@ -3,9 +3,9 @@
     python benchmarks/operations.py                    # configs A and B, one thread and all threads
     python benchmarks/operations.py transformer --threads 1
 
-Trains on the embedded phrases with batches of 4,096 tokens under torch's profiler, and prints for each model the share
+Trains on the embedded phrases with batches of 4,096 tokens under torch's profiler, and finds for each model the share
 of matrix products, softmax, element-wise operations, copies, random numbers and the optimizer. "Outside" is Python and
-waiting: the time of the update that no operation accounts for.
+waiting: the time of the update that no operation accounts for. The table goes to docs/performance-tables.md.
 """
 
 from __future__ import annotations
@@ -25,8 +25,9 @@ if not __package__:
     # started as a script: `benchmarks` is a package all the same
     sys.path[0] = str(Path(__file__).resolve().parent.parent)
 
-from benchmarks.benchmark import cpu_name
+from benchmarks.benchmark import ROOT, cpu_name
 from benchmarks.regard_side import recipe
+from benchmarks.report import publish
 from benchmarks.side import BATCHES
 from regard.process import tune_process
 from regard.storage.run import read_run
@@ -84,16 +85,22 @@ def shares(task: PreparedTask[object]) -> tuple[float, dict[str, float]]:
 
 
 def main() -> None:
-    """Print a table."""
+    """Measure and write the table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("kinds", nargs="*", default=["transformer", "bahdanau"])
     parser.add_argument("--threads", type=int, help="default: one, then all")
     parser.add_argument("--precision", default="float32", help="float32, bfloat16, or both with a comma between")
+    parser.add_argument(
+        "--report", type=Path, default=ROOT / "docs" / "performance-tables.md", help="file for the table"
+    )
     given = parser.parse_args()
     tune_process()
     counts = [given.threads] if given.threads else sorted({1, torch.get_num_threads()})
-    print(f"{cpu_name()}, torch {torch.__version__}, batches of 4,096 tokens\n")
-    print(f"| model | precision | threads | ms an update | {' | '.join(NAMES)} |\n|---|---|{'--:|' * (len(NAMES) + 2)}")
+    about = f"{cpu_name()}. {time.strftime('%Y-%m-%d')}. Embedded phrases, 4,096 tokens an update:"
+    rows = [
+        f"| model | precision | threads | ms an update | {' | '.join(NAMES)} |",
+        f"|---|---|{'--:|' * (len(NAMES) + 2)}",
+    ]
     for kind, precision in itertools.product(given.kinds, given.precision.split(",")):
         with tempfile.TemporaryDirectory(prefix="regard-operations-") as scratch:
             path, out = Path(scratch) / "recipe.toml", Path(scratch) / "model"
@@ -105,7 +112,9 @@ def main() -> None:
                 torch.set_num_threads(threads)
                 seconds, found = shares(task)
                 cells = " | ".join(f"{found[name]:.0%}" for name in NAMES)
-                print(f"| {kind} | {precision} | {threads} | {1000 * seconds:,.0f} | {cells} |", flush=True)
+                rows.append(f"| {kind} | {precision} | {threads} | {1000 * seconds:,.0f} | {cells} |")
+                print(rows[-1], flush=True)
+    publish(given.report, "operations", "\n" + about + "\n\n" + "\n".join(rows) + "\n")
 
 
 if __name__ == "__main__":

@@ -15,7 +15,12 @@ Row = tuple[str, str]  # side and allocator
 
 def write_report(path: Path, results: dict[str, Any]) -> None:
     """Put the tables between their markers."""
-    write_between(path, *markers(results["name"]), render(results))
+    publish(path, results["name"], render(results))
+
+
+def publish(path: Path, name: str, tables: str) -> None:
+    """Put the tables of a benchmark into a page, in place of its last ones."""
+    write_between(path, *markers(name), tables)
 
 
 def markers(name: str) -> tuple[str, str]:

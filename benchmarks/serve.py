@@ -29,10 +29,8 @@ if not __package__:
 from benchmarks.benchmark import machine, say  # noqa: E402
 from benchmarks.load import Load, Target, measure  # noqa: E402
 from benchmarks.process import environment  # noqa: E402
-from benchmarks.report import write_between  # noqa: E402
+from benchmarks.report import publish  # noqa: E402
 
-BEGIN = "<!-- benchmark: serve -->"
-END = "<!-- end of benchmark: serve -->"
 EXPECTED = {200, 429, 503}
 TOGETHER = 16, 16  # clients, and sentences of each request: the texts of a page, say
 
@@ -70,7 +68,7 @@ def main() -> int:
         loads.append((asyncio.run(measure(target, lines, clients, options.seconds, together)), megabytes(process.pid)))
         say("stopping the server")
     results = {"machine": machine(options.threads), "date": time.strftime("%Y-%m-%d"), "offline": offline}
-    write_between(options.report, BEGIN, END, render(results, loads, options))
+    publish(options.report, "serve", render(results, loads, options))
     say(f"wrote {options.report}")
     wrong = sum((load.statuses for load, _ in loads), start=Counter[int]()).keys() - EXPECTED
     if wrong:
@@ -81,7 +79,7 @@ def main() -> int:
 def parse(arguments: Sequence[str]) -> argparse.Namespace:
     """The command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--model", type=Path, required=True, help="a model folder")
+    parser.add_argument("--model", type=Path, required=True, help="a model folder, or an installed model")
     parser.add_argument("--text", type=Path, required=True, help="sentences of its source language")
     parser.add_argument("--seconds", type=float, default=30.0, help="time for each number of clients")
     parser.add_argument("--clients", type=int, nargs="+", default=[1, 8, 64, 512])
@@ -134,7 +132,10 @@ def render(results: dict[str, Any], loads: Sequence[tuple[Load, float]], options
         f"{facts['torch']}. {results['date']}. Offline, the same sentences: {offline:,.1f} translations/s."
     )
     clients = " ".join(map(str, options.clients))
-    command = f"python benchmarks/serve.py --model FOLDER --text FILE --seconds {options.seconds:g} --clients {clients}"
+    model = "FOLDER" if options.model.is_absolute() or options.model.exists() else options.model
+    command = (
+        f"python benchmarks/serve.py --model {model} --text FILE --seconds {options.seconds:g} --clients {clients}"
+    )
     return "\n" + "\n\n".join([about, "\n".join(rows), f"```\n{command}\n```"]) + "\n\n"
 
 

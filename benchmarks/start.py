@@ -6,6 +6,7 @@ The start: seconds from a new process to the end of `--help`, to the first sente
 first answer of `regard serve`, with the compiled copy in place; median and best. Targets: 0.4, 0.8 and 1.5 s.
 Workers: sentences/s of a file of lines with one and with all workers, by engine; the start is not counted, by
 translating the file once and twice. Target: 1.8 times with two workers. Outputs must be equal, byte by byte.
+The tables go to docs/performance-tables.md.
 """
 
 from __future__ import annotations
@@ -22,20 +23,30 @@ import urllib.request
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+if not __package__:
+    # started as a script: `benchmarks` is a package all the same
+    sys.path[0] = str(Path(__file__).resolve().parent.parent)
+
+from benchmarks.benchmark import ROOT, cpu_name
+from benchmarks.report import publish
+
 REGARD = [sys.executable, "-m", "regard"]
 
 
 def main() -> None:
-    """Print two tables."""
+    """Measure, print, and write the tables."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("model", type=Path, help="a model folder")
+    parser.add_argument("model", type=Path, help="a model folder, or an installed model")
     parser.add_argument("--text", type=Path, help="lines to translate with workers")
     parser.add_argument("--engines", default="auto,torch", help="engines for the workers' table")
     parser.add_argument("--repeats", type=int, default=5)
+    parser.add_argument(
+        "--report", type=Path, default=ROOT / "docs" / "performance-tables.md", help="file for the tables"
+    )
     given = parser.parse_args()
     model = str(given.model)
     first_sentence(model)  # makes the compiled copy and the trial of the processor
-    print("| start | median | best |\n|---|---|---|")
+    rows = ["| start | median | best |", "|---|---|---|"]
     measures: dict[str, Callable[[], float]] = {
         "`regard --help`": lambda: seconds([*REGARD, "--help"]),
         "`regard translate`, first sentence": lambda: first_sentence(model),
@@ -44,12 +55,17 @@ def main() -> None:
     }
     for name, measure in measures.items():
         taken = [measure() for _ in range(given.repeats)]
-        print(f"| {name} | {statistics.median(taken):.2f} s | {min(taken):.2f} s |", flush=True)
+        rows.append(f"| {name} | {statistics.median(taken):.2f} s | {min(taken):.2f} s |")
     if given.text is not None:
-        print("\n| engine | 1 worker | all workers | gain |\n|---|---|---|---|")
+        rows += ["", "| engine | 1 worker | all workers | gain |", "|---|---|---|---|"]
         for engine in given.engines.split(","):
             one, all_ = workers(model, given.text, engine, given.repeats)
-            print(f"| {engine} | {one:.1f}/s | {all_:.1f}/s | {all_ / one:.2f}× |", flush=True)
+            rows.append(f"| {engine} | {one:.1f}/s | {all_:.1f}/s | {all_ / one:.2f}× |")
+    tables = "\n".join(rows)
+    print(tables)
+    command = f"python benchmarks/start.py MODEL{' --text FILE' if given.text else ''} --repeats {given.repeats}"
+    about = f"{cpu_name()}, {len(os.sched_getaffinity(0))} cores. {time.strftime('%Y-%m-%d')}."
+    publish(given.report, "start", f"\n{about}\n\n{tables}\n\n```\n{command}\n```\n")
 
 
 def seconds(command: Sequence[str], source: bytes = b"") -> float:

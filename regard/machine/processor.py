@@ -248,6 +248,12 @@ def cpu_name() -> str:
     return _cpuinfo("model name") or platform.processor() or platform.machine() or os.name
 
 
+def cpu_generation() -> str:
+    """Family and model number of an x86 processor: virtual machines hide the name, as in "AMD EPYC"."""
+    family, model = _cpuinfo("cpu family"), _cpuinfo("model")
+    return f"family {family}, model {model}" if family and model else ""
+
+
 def cpu_flags() -> list[str]:
     """The instruction sets that the processor advertises (Linux only)."""
     return sorted((_cpuinfo("flags") or _cpuinfo("Features")).split())

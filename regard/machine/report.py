@@ -36,6 +36,7 @@ def describe_machine(seconds: float = 0.3) -> dict[str, Any]:
         "python": platform.python_version(),
         "system": platform.platform(),
         "processor": processor.cpu_name(),
+        "generation": processor.cpu_generation(),
         "cores": os.cpu_count(),
         "usable_cores": len(os.sched_getaffinity(0)) if sys.platform == "linux" else os.cpu_count(),
         "threads": threads,
@@ -54,7 +55,7 @@ def machine_text(about: dict[str, Any]) -> str:
     threads = f"{about['threads']} thread{'' if about['threads'] == 1 else 's'}"
     rows = {
         "regard": f"{about['regard']}, Python {about['python']}, {about['system']}",
-        "processor": about["processor"],
+        "processor": about["processor"] + (f" ({about['generation']})" if about["generation"] else ""),
         "cores": f"{about['cores']}, of which {about['usable_cores']} may be used; {threads}",
         "advertised": " ".join(about["advertised"]) or "unknown on this system",
         "torch uses": about["torch_uses"],
