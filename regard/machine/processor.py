@@ -233,14 +233,14 @@ def _in_fork(work: Callable[[], None]) -> int:
 def machine_key() -> str:
     """The scope of a verdict: machine, boot, library versions and limits in the environment."""
     limits = [os.environ.get(name) for name in VARIABLES]
-    return hashlib.sha256(json.dumps([_machine(), limits]).encode()).hexdigest()[:32]
+    return hashlib.sha256(f"{_machine()}{limits}".encode()).hexdigest()[:32]
 
 
 @cache
-def _machine() -> tuple[object, ...]:
+def _machine() -> str:
     """The part of the key that is constant in a process: reading it takes milliseconds, and each request asks."""
     versions = [version(package) for package in _PACKAGES]
-    return _boot(), platform.node(), cpu_name(), cpu_flags(), sys.version, versions
+    return json.dumps([_boot(), platform.node(), cpu_name(), cpu_flags(), sys.version, versions])
 
 
 def cpu_name() -> str:

@@ -76,6 +76,8 @@ class TrainedTokenizer(Tokenizer):
 
     def encode_many(self, texts: Sequence[str]) -> list[list[int]]:
         """The ids of many lines, faster than one by one; releases the GIL."""
+        if len(texts) == 1:
+            return [self.encode(texts[0])]  # without waking the tokenizers' threads
         clean = [without_surrogates(text) for text in texts]
         engine = self._full if any(map(_NEEDS_ESCAPING.search, clean)) else self._plain
         return [encoding.ids for encoding in guarded(engine.encode_batch_fast, clean)]

@@ -75,7 +75,8 @@ class Engines:
     ) -> Iterator[tuple[int, list[Hypothesis]]]:
         """Yield index and n-best list of each sentence, as sentences finish."""
         self.after_fork()
-        name, wanted = self.name(settings), self.resolved(settings)
+        name = self.name(settings)
+        wanted = self._decided(settings, name)
         left = list(range(len(sentences)))
         if name != "torch":
             engine = self._engine(name)
@@ -101,12 +102,13 @@ class Engines:
         possible = engine.streams(settings) and engine.takes(sentence, NOTHING, settings)
         if not possible or (name == "ctranslate2" and self.model.replaces_unknown(settings)):
             return self._engine("torch").stream(sentence, settings)
-        return engine.stream(sentence, self.resolved(settings))
+        return engine.stream(sentence, self._decided(settings, name))
 
     def prepare(self, settings: SearchSettings) -> None:
         """Make the weights for these settings; raise if the engine does not support them."""
         self.after_fork()
-        self._engine(self.name(settings)).prepare(self.resolved(settings))
+        name = self.name(settings)
+        self._engine(name).prepare(self._decided(settings, name))
 
     def name(self, settings: SearchSettings) -> str:
         """The engine of these settings; raises if the wanted one does not support them."""
@@ -119,7 +121,11 @@ class Engines:
 
     def resolved(self, settings: SearchSettings) -> SearchSettings:
         """The settings for the selected engine, with int8 decided; torch takes "auto" as float32."""
-        if settings.int8 == "auto" and self.likely(settings) == "torch":
+        return self._decided(settings, self.likely(settings))
+
+    def _decided(self, settings: SearchSettings, name: str) -> SearchSettings:
+        """The settings for the engine of this name, with int8 decided."""
+        if settings.int8 == "auto" and name == "torch":
             return settings.model_copy(update={"int8": False})
         return self._compiled_settings(settings)
 
