@@ -44,7 +44,8 @@ def limit_kernel_cache() -> None:
     In bfloat16 oneDNN compiles a kernel for each shape of a product, and batches of text always have new shapes: most
     kernels are never used again. 256 are enough for the convolutions of an image model. A setting of the user is kept.
     """
-    os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "256")
+    if "DNNL_PRIMITIVE_CACHE_CAPACITY" not in os.environ:  # oneDNN's older name, which the newer one would override
+        os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "256")
 
 
 _home = os.getpid()

@@ -191,12 +191,15 @@ def translate(
     )
     show = json_lines(alignments) if form == "json" else text_lines(settings.n_best > 1, scores, alignments)
     quiet = at_terminal or (output_file is None and sys.stdout.isatty())
+    # stdout, a pipe or a device; a file appears at the end, and each flush would cost compression if it is packed
+    read_along = output_file is None or (output_file.exists() and not output_file.is_file())
     with _output(output_file) as out, bar_on_stderr(wanted=not quiet) as show_progress:
         total = None if quiet or not sys.stderr.isatty() else _count_lines(input_file)  # for the bar alone
         show_progress("lines translated", 0, total)  # the clock starts here
         for number, translation in enumerate(translations):
             out.write(show(number, translation).encode())
-            out.flush()
+            if read_along:
+                out.flush()
             show_progress("lines translated", number + 1, total)
 
 

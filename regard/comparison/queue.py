@@ -161,7 +161,7 @@ class _Queue:
         if not path.exists():
             if there := [name for name in REPORTS if (self.out / name).exists()]:
                 raise ModelFolderError(
-                    f"{self.out / there[0]}: is not of a comparison of Regard: choose another --out."
+                    f"{self.out / there[0]}: was not written by `regard compare`: choose another --out."
                 )
             self.out.mkdir(parents=True, exist_ok=True)
             self.record = {"asked": asked, "task": task, "runs": {}}

@@ -84,7 +84,7 @@ def given_lines(text: object) -> Iterable[str]:
         return [text]
     if isinstance(text, bytes) or not isinstance(text, Iterable):
         kind = type(text).__name__
-        raise DataError(f"translate: {kind} is no text: give a line, of type str, or a list of lines.")
+        raise DataError(f"{kind} is not text: give a line, of type str, or a list of lines.")
     return text
 
 

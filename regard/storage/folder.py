@@ -128,10 +128,15 @@ def remove_all(path: Path) -> None:
     remove_model(path)
     for name in LOG_FILES:
         (path / name).unlink(missing_ok=True)
+    remove_training(path)
+
+
+def remove_training(path: Path) -> None:
+    """Remove OUT/training at once, by a rename: an interruption leaves no half of a training."""
     training, old = path / "training", path / ".training.old"
     shutil.rmtree(old, ignore_errors=True)
     if training.exists():
-        training.rename(old)  # at once: a kill leaves no half of a training
+        training.rename(old)
         shutil.rmtree(old, ignore_errors=True)
 
 

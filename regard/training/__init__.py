@@ -134,6 +134,7 @@ def dry_run(
     Processes, threads and precision are those of `train` with the same arguments. What it has to measure for that is
     kept for the training.
     """
+    limit_kernel_cache()
     tune_process(threads)
     target = usable_device(local_device(device))
     team = choose_team(workers, threads, None, model, target)

@@ -6,7 +6,7 @@ import math
 import os
 import shutil
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from shlex import quote
 from typing import TypeVar
@@ -20,7 +20,7 @@ from regard.machine.processor import settings_text
 from regard.models.contract import Predictor
 from regard.process import Machine, usable_precision
 from regard.storage.files import check_files, checked_files, reason, sha256, sync_folder, write_checksums
-from regard.storage.folder import METRICS, holds_model, remove_all
+from regard.storage.folder import METRICS, holds_model, remove_all, remove_training
 from regard.storage.lock import only_writer
 from regard.storage.reading import read_json
 from regard.storage.run import RUN
@@ -326,7 +326,8 @@ def _tidy(out: Path, interrupts: Interrupts) -> Iterator[None]:
         if isinstance(error, Exception) or not (out / ".training.part" / BEGUN).exists():
             shutil.rmtree(out / ".training.part", ignore_errors=True)
         if interrupts.nothing_to_save and new:
-            shutil.rmtree(out / "training", ignore_errors=True)
+            with suppress(OSError):
+                remove_training(out)
             if not log:
                 (out / "log.jsonl").unlink(missing_ok=True)
         raise

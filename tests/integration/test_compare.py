@@ -297,7 +297,7 @@ def test_image_classifiers_are_compared_by_the_same_command(tmp_path: Path, caps
 
 def test_a_report_of_others_is_kept(tmp_path: Path) -> None:
     (tmp_path / "comparison.md").write_text("mine")
-    with pytest.raises(ModelFolderError, match=r"comparison\.md: is not of a comparison of Regard"):
+    with pytest.raises(ModelFolderError, match=r"comparison\.md: was not written by `regard compare`"):
         compare(["seq2seq"], out=tmp_path, train="toy:copy:50", epochs=1)
     assert [path.name for path in tmp_path.iterdir()] == ["comparison.md"]
 

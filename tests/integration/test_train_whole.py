@@ -3,6 +3,7 @@
 import errno
 import gzip
 import json
+import os
 import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -186,6 +187,16 @@ def test_one_file_fine_tuning_and_overwriting(tmp_path: Path, capsys: pytest.Cap
         torch.testing.assert_close(tuned[name], tensor, rtol=0, atol=1e-9)
     assert main([*again, "--overwrite"]) == 0
     assert (tmp_path / "first" / "model.safetensors").read_bytes() != before
+
+
+def test_a_dry_run_and_a_training_keep_as_few_kernels(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    limit = "ONEDNN_PRIMITIVE_CACHE_CAPACITY"
+    monkeypatch.setenv(limit, "1024")  # restored at the end
+    monkeypatch.delenv(limit)
+    dry_run(recipe(updates=1), train=TRAIN, progress=False)
+    assert os.environ.pop(limit) == "256"
+    train(recipe(updates=1), train=TRAIN, out=tmp_path / "out", progress=False)
+    assert os.environ[limit] == "256"
 
 
 def test_a_dry_run_writes_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -141,3 +141,11 @@ def test_the_terminal_shows_maps_side_by_side_within_the_window():
     narrow = maps_text(look(), 8)
     assert max(map(len, narrow.splitlines())) <= 8
     assert narrow.count("circle") == 1
+
+
+def test_an_empty_caption_has_no_maps_in_the_terminal():
+    full = look()
+    assert full.alignment is not None
+    end = {"words": [], "units": [], "pieces": full.target.pieces[-1:], "text": ""}
+    empty = full.model_copy(update={"target": Side(**end), "alignment": full.alignment[-1:]})
+    assert maps_text(empty) == ""

@@ -164,9 +164,17 @@ def test_batches_do_not_change_translations(translator: Translator) -> None:
 
 
 @pytest.mark.parametrize("wrong", [None, 5, b"bytes"])
-def test_what_is_no_text_is_refused(translator: Translator, wrong: Any) -> None:
-    with pytest.raises(DataError, match="is no text: give a line, of type str"):
+def test_what_is_not_text_is_refused(translator: Translator, wrong: Any) -> None:
+    with pytest.raises(DataError, match="is not text: give a line, of type str, or a list of lines"):
         translator.translate(wrong)
+    for call in (
+        lambda: translator.look(wrong),
+        lambda: list(translator.stream(wrong)),
+        lambda: translator.force("here", wrong),
+        lambda: translator.score(["here"], [wrong]),
+    ):
+        with pytest.raises(DataError, match="is not text: give a line, of type str"):
+            call()
     with pytest.raises(DataError, match=r"line 2: is of type \w+: give text"):
         translator.translate(["here", wrong])
 

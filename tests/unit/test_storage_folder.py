@@ -14,6 +14,7 @@ from regard.data.text.tokenizer import Tokenizer
 from regard.errors import ModelFolderError
 from regard.inference.folder import read_folder, write_folder
 from regard.models import build_model
+from regard.storage.folder import remove_training
 from regard.storage.weights import load_tensors, model_tensors
 
 RECIPE = check_recipe(
@@ -183,3 +184,23 @@ def test_a_model_of_the_users_own_class_needs_the_user(tmp_path: Path) -> None:
     with pytest.raises(ModelFolderError, match=r"class mine\.Model, which Regard cannot build"):
         read_folder(tmp_path).model()
     assert read_folder(tmp_path).model(model) is model
+
+
+def test_an_interrupted_removal_leaves_no_half_of_a_training(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    training, other = tmp_path / "training", tmp_path / "mine.txt"
+    training.mkdir()
+    for path in (training / "run.json", training / "state", other):
+        path.touch()
+
+    def interrupted(path: Path, ignore_errors: bool) -> None:
+        if path.exists():
+            (path / "run.json").unlink()
+            raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr("regard.storage.folder.shutil.rmtree", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            remove_training(tmp_path)
+    assert not training.exists()
+    remove_training(tmp_path)
+    assert list(tmp_path.iterdir()) == [other]

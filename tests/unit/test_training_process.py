@@ -73,6 +73,10 @@ def test_openmp_spinning_is_limited_unless_the_user_says_how(monkeypatch: pytest
 def test_training_limits_the_kernels_that_onednn_keeps(monkeypatch: pytest.MonkeyPatch) -> None:
     name = "ONEDNN_PRIMITIVE_CACHE_CAPACITY"
     monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("DNNL_PRIMITIVE_CACHE_CAPACITY", "7")
+    limit_kernel_cache()
+    assert name not in os.environ
+    monkeypatch.delenv("DNNL_PRIMITIVE_CACHE_CAPACITY")
     limit_kernel_cache()
     assert 0 < int(os.environ[name]) < 1024  # oneDNN's own
     monkeypatch.setenv(name, "7")

@@ -98,7 +98,9 @@ def sample_lines(lines: Iterable[str], limit: int = SAMPLED_LINES) -> list[str]:
 
 
 def without_surrogates(text: str) -> str:
-    """Replace lone surrogates, which UTF-8 cannot encode, by U+FFFD."""
+    """Replace lone surrogates, which UTF-8 cannot encode, by U+FFFD; anything but text raises."""
+    if not isinstance(text, str):
+        raise DataError(f"{type(text).__name__} is not text: give a line, of type str.")
     try:
         text.encode()
     except UnicodeEncodeError:
