@@ -1,8 +1,4 @@
-"""Take the pictures of docs/page.md in Chromium: python docs/page_pictures.py [FOLDER].
-
-The models are the installed ones, those of docs/pictures.py and a captioner, whose training takes a quarter of an hour;
-they are trained into FOLDER (default: a temporary one) unless they are there.
-"""
+"""Take the pictures of docs/page.md in Chromium, of the installed models: python docs/page_pictures.py."""
 
 from __future__ import annotations
 
@@ -11,26 +7,21 @@ import os
 import shutil
 import subprocess
 import sys
-import tempfile
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
 
-from pictures import BOUGHT, IMAGES, KNOW, KOREAN, TRAINED, train
+from pictures import BOUGHT, IMAGES, KNOW
 from playwright.sync_api import sync_playwright
 
 BAHDANAU, TRANSFORMER, SEQ2SEQ = "de-en/bahdanau", "de-en/transformer", "de-en/seq2seq"
 LOCAL, CAPTIONER = "de-en/luong-local-p", "scenes/captioner"
 SCENE = "scenes.108"
-ALIGNED = "There is a cat on the small island."  # a test sentence of the embedded phrases
 
 
-def main(folder: Path) -> None:
-    """Train what is missing, serve it, and look at the page."""
-    for name in TRAINED:
-        train(folder, name)
-    with serving(folder) as address, sync_playwright() as engine:
+def main() -> None:
+    """Serve the models, and look at the page."""
+    with serving() as address, sync_playwright() as engine:
         browser = engine.chromium.launch(executable_path=shutil.which("chromium"), chromium_sandbox=os.geteuid() != 0)
         open_page(browser, address)
         side_by_side = link(BOUGHT, TRANSFORMER, BAHDANAU, SEQ2SEQ, step=6)
@@ -39,7 +30,7 @@ def main(folder: Path) -> None:
         take(browser, address + heads, "page-heads.png", part=".inside")
         window = link(BOUGHT, LOCAL, step=3)
         take(browser, address + window, "page-local.png", part=".columns")
-        compare = link(ALIGNED, "en-fr", "en-ko", beside="en-ko")
+        compare = link(KNOW, TRANSFORMER, BAHDANAU, beside=BAHDANAU)
         take(browser, address + compare, "page-compare.png", part=".compare-part")
         vector = link(KNOW, SEQ2SEQ, step=1)
         take(browser, address + vector, "page-vector.png", part=".fixed-part", act=replace_word)
@@ -47,7 +38,7 @@ def main(folder: Path) -> None:
         take(browser, address + player, "page-player.png", part=".inside")
         take(browser, address + link(KNOW, BAHDANAU, panel="beam"), "page-beam.png", part=".columns")
         phone = {"color_scheme": "dark", "locale": "ko-KR"}
-        take(browser, address + link(KOREAN, "en-ko", step=0), "page-phone.png", width=390, height=1400, **phone)
+        take(browser, address + link(BOUGHT, BAHDANAU, step=0), "page-phone.png", width=390, height=1480, **phone)
         take_scene(browser, address)
         browser.close()
 
@@ -127,10 +118,9 @@ def take(
 
 
 @contextlib.contextmanager
-def serving(folder: Path) -> Iterator[str]:
-    """The address of `regard serve` with all models."""
+def serving() -> Iterator[str]:
+    """The address of `regard serve` with the models."""
     command = [sys.executable, "-m", "regard", "serve", BAHDANAU, TRANSFORMER, SEQ2SEQ, LOCAL, CAPTIONER]
-    command += [str(folder / name) for name in TRAINED]
     command += ["--port", "0"]
     server = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
     try:
@@ -142,8 +132,4 @@ def serving(folder: Path) -> Iterator[str]:
 
 
 if __name__ == "__main__":
-    if len(sys.argv) > 1:
-        main(Path(sys.argv[1]))
-    else:
-        with tempfile.TemporaryDirectory() as scratch:
-            main(Path(scratch))
+    main()

@@ -21,13 +21,17 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+import torch
+
 from regard.comparison.grid import parts, variants
 from regard.config.captioning import CaptionRecipe
 from regard.config.classification import ClassifierRecipe
 from regard.config.recipes import TaskRecipe, load_recipe, recipe_names, recipe_type, with_overrides
 from regard.config.settings import Recipe
+from regard.config.vocabulary import SPECIAL_PIECES
 from regard.errors import ConfigError, did_you_mean
 from regard.inference.box import boxed_names, expanded, model_folder
+from regard.models import build_model
 from regard.storage.folder import holds_finished_model, read_config, read_table
 
 SEARCH = "search."
@@ -109,6 +113,7 @@ def _parse(word: str, overrides: Sequence[str]) -> Entrant:
         raise ConfigError(f"{name}: there is no such recipe or model folder: {did_you_mean(name, recipe_names())}")
     recipe = load_recipe(name, [*overrides, *others])
     _check_search(recipe, search)
+    _check_sizes(name, recipe)
     training = slug(f"{name}:{','.join(others)}" if others else name)
     return Entrant(word, TASKS[type(recipe)], recipe=recipe, search=search, slug=slug(word), training=training)
 
@@ -129,6 +134,17 @@ def _check_search(recipe: TaskRecipe, search: Sequence[str]) -> None:
     if search and not isinstance(recipe, Recipe):
         raise ConfigError(f"{search[0]}: only translation models are compared by search settings: leave it out.")
     with_overrides(recipe, search)
+
+
+def _check_sizes(name: str, recipe: TaskRecipe) -> None:
+    """Refuse sizes that do not fit before anything is trained; the meta device allocates nothing."""
+    if not isinstance(recipe, Recipe):
+        return
+    try:
+        with torch.device("meta"):
+            build_model(recipe.model, len(SPECIAL_PIECES), len(SPECIAL_PIECES))
+    except ConfigError as error:
+        raise ConfigError(f"{name}: {error}") from None
 
 
 def slug(name: str) -> str:

@@ -23,9 +23,10 @@ from regard.config.settings import Recipe
 from regard.errors import ConfigError, ModelFolderError
 from regard.evaluation.test_set import TestSet, TestText, given_test_set
 from regard.inference.box import COMPARED, boxed_models, own_sentences
+from regard.inference.captioner_evaluation import learned_scenes
 from regard.process import tune_process
 from regard.storage.files import write_json
-from regard.storage.folder import holds_finished_model
+from regard.storage.folder import holds_finished_model, read_metrics
 from regard.storage.reading import read_json
 from regard.storage.run import holds_run
 from regard.training import Data, train
@@ -59,6 +60,7 @@ def compare(
     `entrants` are recipes, `RECIPE:KEY=VALUE,…`, model folders and names of installed models; braces make a grid.
     `budget` (time) or `epochs` (tokens) is the same for all. Translation recipes share one joint vocabulary. `test` is
     needed for text; embedded corpora have their own, and installed models of one direction short and long sentences.
+    Models that learned from embedded images are tested on those.
     """
     tune_process(threads)
     chosen = with_one_precision(parse_entrants(entrants, [*_ends(budget, epochs), *overrides]))
@@ -67,8 +69,8 @@ def compare(
         chosen = with_common_text(chosen, vocabulary)
     if any(entrant.folder is None for entrant in chosen) and train is None:
         raise ConfigError("recipes need training data: give --train, or compare trained models only.")
-    if text and test is None and train is None:
-        test = own_test(chosen)
+    if test is None and train is None:
+        test = own_test(chosen) if text else own_images(chosen)
     queue = _Queue(Path(out), train, valid, _test(text, train, test, gold, sentences, beam), device, threads, progress)
     asked = {"train": _describe_data(train), "test": _describe_data(test), "budget": budget, "epochs": epochs}
     queue.open(asked | {"vocabulary": vocabulary, "beam": beam, "overrides": list(overrides)}, chosen[0].task)
@@ -89,6 +91,15 @@ def own_test(chosen: Sequence[Entrant]) -> TestSet | None:
         return None
     source, target = ([row[language] for row in rows] for language in languages)
     return TestSet(f"{len(rows)} sentences of regard-models", source, [target])
+
+
+def own_images(chosen: Sequence[Entrant]) -> str | None:
+    """For models that all learned from the same embedded images: their name; None for other images."""
+    names = set()
+    for metrics in (read_metrics(each.folder) for each in chosen if each.folder is not None):
+        learned = str(metrics.get("data", {}).get("train", {}).get("data", ""))
+        names.add(learned if learned.startswith("toy:") else learned_scenes(metrics))
+    return names.pop() if len(names) == 1 else None
 
 
 def _ends(budget: str | None, epochs: float | None) -> list[str]:

@@ -124,10 +124,12 @@ class Comparison:
     def heading(self) -> str:
         """What was compared, in a line."""
         trained = self.asked.get("train")
-        budget = self.asked.get("budget") or (f"{self.asked['epochs']:g} epochs" if self.asked.get("epochs") else "")
+        epochs = self.asked.get("epochs")
+        budget = self.asked.get("budget") or (_counted(epochs, "epoch") if epochs else "")
         parts = [f"trained on {trained}" if trained else "", f"{budget} each" if budget else ""]
-        parts.append(f"tested on {self.asked.get('test') or trained}")
-        told = f"Comparison of {len(self.entries)} models: {', '.join(part for part in parts if part)}."
+        tested = self.asked.get("test") or trained
+        parts.append(f"tested on {tested}" if tested else "")
+        told = f"Comparison of {_counted(len(self.entries), 'model')}: {', '.join(part for part in parts if part)}."
         if self.asked.get("overrides"):
             told += f" All: {', '.join(self.asked['overrides'])}."
         return told + "".join(f" All of {each}." for each in shared_settings([entry.name for entry in self.entries]))
@@ -157,6 +159,10 @@ class Comparison:
         if len(self.entries) > 2 and any(title in ("p", "p (seeds)") for title, _ in self.columns):
             told.append("No p is corrected for the number of comparisons.")
         return " ".join(told)
+
+
+def _counted(count: float, noun: str) -> str:
+    return f"{count:g} {noun}{'s' * (count != 1)}"
 
 
 def precisions(entries: Sequence[Entry]) -> list[str]:
@@ -256,7 +262,10 @@ _COLUMNS: dict[str, Callable[[Comparison], list[tuple[str, Cell]]]] = {
 def _nested(name: str) -> Cell:
     def cell(entry: Entry) -> str:
         found = [run["scores"][name] for run in entry.runs if name in run.get("scores", {})]
-        return f"{statistics.fmean(found):.3g}" if found else DASH
+        if not found:
+            return DASH
+        form = ",.0f" if isinstance(found[0], int) else ".3g"
+        return f"{statistics.fmean(found):{form}}"
 
     return cell
 

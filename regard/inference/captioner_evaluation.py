@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from os import PathLike
 from pathlib import Path
 from typing import Any
 
 from regard.data.images.captions import SCENE_COUNTS, SceneSource, is_scenes, open_captions
-from regard.data.toy.scenes import SPLITS, Language, scenes
+from regard.data.toy.scenes import SPLITS, scenes
 from regard.errors import DataError, did_you_mean
 from regard.evaluation.captions import caption_bleu, score_scenes
 from regard.inference.captioner import Captioner
@@ -17,8 +18,12 @@ def evaluate_captioner(
     captioner: Captioner, data: str | PathLike[str] | None = None, split: str = "test", *, seed: int = 0
 ) -> dict[str, Any]:
     """Caption the images of a split and score the captions; without data, scenes in the language of the training."""
+    data = learned_scenes(captioner.metrics) if data is None else data
     if data is None:
-        data = f"toy:scenes:{scene_language(captioner)}"
+        raise DataError(
+            f"{captioner.name} did not learn from the embedded scenes: name its test images with --data "
+            "(a TSV of file names and captions)."
+        )
     if not is_scenes(data):
         return _score_files(captioner, Path(data), split)
     source = SceneSource.parse(str(data))
@@ -32,15 +37,12 @@ def evaluate_captioner(
     }
 
 
-def scene_language(captioner: Captioner) -> Language:
-    """The language that a captioner learned on scenes."""
-    told = captioner.metrics.get("data", {}).get("train", {}).get("data", "")
-    if not str(told).startswith("embedded scenes"):
-        raise DataError(
-            f"{captioner.name} did not learn from the embedded scenes: name its test images with --data "
-            "(a TSV of file names and captions)."
-        )
-    return "ko" if "Korean" in told else "en"
+def learned_scenes(metrics: Mapping[str, Any]) -> str | None:
+    """The embedded scenes in the language that a captioner learned, as a user names them; None for other images."""
+    told = str(metrics.get("data", {}).get("train", {}).get("data", ""))
+    if not told.startswith("embedded scenes"):
+        return None
+    return "toy:scenes:ko" if "Korean" in told else "toy:scenes:en"
 
 
 def _score_files(captioner: Captioner, path: Path, split: str) -> dict[str, Any]:

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import json
 import re
+import tomllib
 from pathlib import Path
 
 import pytest
 
 import regard
+from regard.comparison.entrants import parse_entrants
+from regard.comparison.queue import own_images
 from regard.inference.box import BoxedModel, boxed_models
+from regard.storage.folder import COMPILED
 
 PACKAGE = Path(__file__).parents[2] / "packages/regard-models"
 MODELS = boxed_models(root=PACKAGE / "regard_models")
@@ -42,6 +46,17 @@ def test_it_is_whole_credited_and_names_no_machine(model: BoxedModel) -> None:
     assert model.record.attribution in card
     for path in (*model.folder.glob("*.json"), *model.folder.glob("*.md")):
         assert not re.search(r'"/(home|root|work|tmp|Users)/', path.read_text("utf-8")), path
+
+
+@pytest.mark.parametrize("name", ["scenes/captioner", "two-ears/bam"])
+def test_an_image_model_is_compared_on_the_images_it_learned(name: str) -> None:
+    data = {"scenes/captioner": "toy:scenes:en", "two-ears/bam": "toy:two-ears"}[name]
+    assert own_images(parse_entrants([str(PACKAGE / "regard_models" / name)], [])) == data
+
+
+def test_a_wheel_leaves_the_engines_copies_out() -> None:
+    build = tomllib.loads((PACKAGE / "pyproject.toml").read_text("utf-8"))["tool"]["hatch"]["build"]
+    assert build["exclude"] == [COMPILED]
 
 
 def test_all_together_are_small_and_share_a_vocabulary() -> None:

@@ -88,6 +88,15 @@ def test_a_combination_that_contradicts_itself_is_skipped_and_a_wrong_value_refu
         parse_entrants(["luong:model.context_to=output"], [])
 
 
+def test_sizes_that_do_not_fit_are_told_before_anything_is_trained(tmp_path: Path) -> None:
+    word = "bahdanau:model.score={dot,general},model.encoder_size={160,192}"  # dot needs 2 x 160, the decoder's 320
+    with pytest.warns(SkippedVariant, match="dot,model.encoder_size=192 is skipped: bahdanau: the Dot score needs"):
+        assert len(parse_entrants([word], [])) == 3
+    with pytest.raises(ConfigError, match=r"^fast: model\.tie_embeddings = 'target' needs an output layer"):
+        compare(["luong", "fast"], train=TOY, overrides=["model.embedding_size=48"], out=tmp_path / "runs")
+    assert not (tmp_path / "runs").exists()
+
+
 def test_a_grid_is_a_table_of_its_factors() -> None:
     names = variants("luong:model.cell=gru,model.score={dot,general},model.window={global,local-p},model.layers={0,1}")
     (table,) = grid_tables({name: str(place) for place, name in enumerate(names)})
