@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -38,7 +39,7 @@ class Muon(Optimizer):
         super().__init__(groups, {"lr": settings.learning_rate, "betas": settings.betas, "eps": settings.epsilon})
 
     @torch.no_grad()
-    def step(self, closure: Callable[[], float] | None = None) -> None:  # type: ignore[override]
+    def step(self, closure: Callable[[], float] | None = None) -> None:
         """One update of every parameter that has a gradient."""
         assert closure is None
         for group in self.param_groups:
@@ -47,22 +48,22 @@ class Muon(Optimizer):
                 if parameter.grad is not None:
                     parameter.sub_(change(parameter, parameter.grad, group), alpha=group["lr"])
 
-    def _muon(self, parameter: Tensor, gradient: Tensor, group: dict[str, object]) -> Tensor:
+    def _muon(self, parameter: Tensor, gradient: Tensor, group: dict[str, Any]) -> Tensor:
         state = self.state[parameter]
         momentum = state.setdefault("momentum", torch.zeros_like(parameter))
         momentum.lerp_(gradient, 1 - MOMENTUM)
         change = orthogonal(gradient.lerp(momentum, MOMENTUM))  # Nesterov's
         return change.mul_(0.2 * max(parameter.shape) ** 0.5)
 
-    def _adam(self, parameter: Tensor, gradient: Tensor, group: dict[str, object]) -> Tensor:
+    def _adam(self, parameter: Tensor, gradient: Tensor, group: dict[str, Any]) -> Tensor:
         state = self.state[parameter]
         if not state:
             state.update(step=torch.zeros(()), mean=torch.zeros_like(parameter), square=torch.zeros_like(parameter))
         state["step"] += 1
-        (first, second), count = group["betas"], float(state["step"])  # type: ignore[misc]
+        (first, second), count = group["betas"], float(state["step"])
         mean = state["mean"].lerp_(gradient, 1 - first)
         square = state["square"].mul_(second).addcmul_(gradient, gradient, value=1 - second)
-        root = square.div(1 - second**count).sqrt_().add_(group["eps"])  # type: ignore[arg-type]
+        root = square.div(1 - second**count).sqrt_().add_(group["eps"])
         return mean.div(1 - first**count).div_(root)
 
 
@@ -78,6 +79,6 @@ def orthogonal(matrix: Tensor) -> Tensor:
 
 
 if __name__ == "__main__":
-    session.build_optimizer = Muon  # type: ignore[assignment]
+    session.build_optimizer = Muon
     sys.argv[1:] = ["train", *sys.argv[1:], "--workers", "1"]
     sys.exit(main())
