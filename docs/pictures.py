@@ -1,7 +1,8 @@
 """Draw the pictures of README, docs/look.md, docs/captioner.md and docs/images.md: python docs/pictures.py [FOLDER].
 
-Most of them show the installed models. For two of docs/look.md, two small models are trained first, each for about a minute on one core, into
-FOLDER (default: a temporary one), unless they are there: one whose training is watched, and one into Korean.
+Most of them show the installed models. For two of docs/look.md, two small models are trained first, each for about a
+minute on one core, into FOLDER (default: a temporary one), unless they are there: one whose training is watched, and
+one into Korean.
 """
 
 from __future__ import annotations
