@@ -291,6 +291,7 @@ def _system_message(error: OSError) -> str:
         errno.EROFS: "choose another folder",
         errno.ENOENT: "check the path",
         errno.EISDIR: "give a file",
+        errno.EAGAIN: "wait for it, or choose another file",
     }
     remedy = remedies.get(error.errno or 0)
     return f"{where}{why}" + (f": {remedy}" if remedy else "")
