@@ -77,15 +77,26 @@ OPTIONAL_VALUES = {"translate": {"--ray": re.compile(r"local|auto|.*:.*")}}
 EXIT_FAULT = 1
 EXIT_USER_ERROR = 2
 EXIT_INTERRUPTED = 130
+INTERRUPTED = (EXIT_INTERRUPTED, 128 + signal.SIGTERM)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command line and return its exit status; a traceback only when REGARD_DEBUG=1."""
+    whole_process = arguments is None
     arguments = list(sys.argv[1:] if arguments is None else arguments)
     open_closed_streams()
     limit_openmp_spinning()
     with plain_warnings():
-        return _guarded(arguments)
+        try:
+            status = _guarded(arguments)
+        except SystemExit as ended:
+            status = ended.code if isinstance(ended.code, int) else EXIT_FAULT
+    if whole_process and status in INTERRUPTED and "ctranslate2" in sys.modules:
+        # at the interpreter's end CTranslate2 would finish the batches that it has begun, which may take minutes
+        _forget_unwritten_output()
+        sys.stderr.flush()
+        os._exit(status)
+    return status
 
 
 @contextmanager
@@ -280,6 +291,7 @@ def _system_message(error: OSError) -> str:
         errno.EROFS: "choose another folder",
         errno.ENOENT: "check the path",
         errno.EISDIR: "give a file",
+        errno.EAGAIN: "wait for it, or choose another file",
     }
     remedy = remedies.get(error.errno or 0)
     return f"{where}{why}" + (f": {remedy}" if remedy else "")

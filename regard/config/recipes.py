@@ -89,6 +89,8 @@ def check_recipe(table: dict[str, Any], where: str) -> Recipe:
 
 def check_as(kind: type[AnyKind], table: dict[str, Any], where: str, overrides: Sequence[str] = ()) -> AnyKind:
     """Apply `table.key=value` overrides to a parsed table and validate it as a recipe of this kind."""
+    if isinstance(overrides, str):  # its letters would be taken for overrides
+        raise ConfigError(f"overrides: {overrides!r} is one string: give a list, [{overrides!r}].")
     changes = [Override.of(override) for override in overrides]
     original = deepcopy(table) if changes else table
     for change in changes:

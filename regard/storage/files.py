@@ -26,8 +26,8 @@ BLOCK = 1 << 20  # bytes hashed at once
 def writing(path: Path, tag: str = "") -> Iterator[BinaryIO]:
     """Open a file for an atomic write: a temporary file, fsync, rename.
 
-    A symbolic link is kept and its target replaced. A device or a pipe is written directly. `tag` makes the temporary
-    name unique where several processes may write the same file.
+    A symbolic link is kept and its target replaced. A device or a pipe is written directly. A file that another
+    process is writing is refused. `tag` makes the temporary name unique where several may write the same file.
     """
     if path.exists() and not path.is_file():  # a folder is an error
         with naming(path), open(path, "wb") as out:
@@ -36,9 +36,11 @@ def writing(path: Path, tag: str = "") -> Iterator[BinaryIO]:
     asked, path = path, Path(os.path.realpath(path))
     temporary = path.with_name(f".{path.name}{tag}.part")
     with naming(asked):
+        _refuse_second_writer(temporary, asked)
         try:
             temporary.unlink(missing_ok=True)
             with open(temporary, "xb") as out:  # never follows a symbolic link
+                _lock(out.fileno())
                 if path.exists() and hasattr(os, "fchmod"):  # a private file stays private
                     os.fchmod(out.fileno(), stat.S_IMODE(path.stat().st_mode))
                 yield out
@@ -50,6 +52,37 @@ def writing(path: Path, tag: str = "") -> Iterator[BinaryIO]:
                 temporary.unlink(missing_ok=True)
             raise
     sync_folder(path.parent)
+
+
+def _refuse_second_writer(temporary: Path, asked: Path) -> None:
+    """Raise if another process holds the temporary file; what a killed one has left is free.
+
+    Otherwise the first to end would rename the half-written file of the other.
+    """
+    try:
+        left = os.open(temporary, os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0))
+    except OSError:  # none, a link, or unreadable
+        return
+    try:
+        if not _lock(left):
+            raise BlockingIOError(errno.EAGAIN, "another process is writing it now", str(asked))
+    finally:
+        os.close(left)
+
+
+def _lock(descriptor: int) -> bool:
+    """Lock an open file until it is closed; False if another process has."""
+    try:
+        import fcntl
+    except ImportError:  # Windows has no flock
+        return True
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    except OSError:  # some network drives have no locks
+        return True
+    return True
 
 
 @contextmanager

@@ -1,6 +1,11 @@
 """CTranslate2 as the engine of a search: the translations of our own search, and a clear word where it has none."""
 
+import ctypes
+import os
+import signal
 import sys
+import threading
+import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from statistics import fmean
@@ -15,8 +20,9 @@ from interop_help import LINES, PAIRS, transformer_folder
 import regard
 from regard.cli import main
 from regard.config.recipes import check_recipe
+from regard.config.settings import SearchSettings
 from regard.config.vocabulary import EOS, UNK
-from regard.decoding.engines.ctranslate2 import CTranslate2Engine, vocabulary_map
+from regard.decoding.engines.ctranslate2 import CTranslate2Engine, CTranslate2Model, _close, _wait, vocabulary_map
 from regard.decoding.shortlist import Shortlist
 from regard.errors import ConfigError
 from regard.inference.shortlist import shortlist_folder
@@ -172,6 +178,60 @@ def test_a_stream_says_what_its_greedy_search_finds(translator: Translator, chan
         assert [each.ended for each in pieces] == [False] * (len(pieces) - 1) + [True]
         assert pieces[-1].text == found.text
         assert pieces[-1].score == pytest.approx(found.score, abs=1e-4)
+
+
+class Endless:
+    """A batch that is still searched for; as a model, one that waits for it when it is dropped."""
+
+    num_active_batches, num_queued_batches = 1, 0
+
+    def __init__(self) -> None:
+        self.end = threading.Event()
+
+    def done(self) -> bool:
+        return self.end.is_set()
+
+    def result(self) -> None:
+        libc = ctypes.CDLL(None)  # like CTranslate2, it waits outside of Python
+        while not self.done():
+            libc.usleep(10_000)
+
+    def __del__(self) -> None:
+        self.end.wait(30)
+
+
+@pytest.mark.skipif(os.name != "posix", reason="signals")
+def test_ctrl_c_is_heard_while_a_batch_is_searched_for():
+    endless = Endless()
+    timer = threading.Timer(0.3, signal.raise_signal, [signal.SIGINT])
+    timer.start()
+    with pytest.raises(KeyboardInterrupt):
+        _wait(endless)
+    timer.join()
+    endless.end.set()
+
+
+def test_few_batches_are_started_ahead(monkeypatch: pytest.MonkeyPatch):
+    """What is started cannot be stopped."""
+    started: list[list[list[int]]] = []
+    monkeypatch.setattr(CTranslate2Model, "_start", lambda self, sentences, settings: started.append(sentences))
+    model = object.__new__(CTranslate2Model)
+    model._ahead = 2
+    sentences = [[number] for number in range(10)]
+    found = model._started(([number] for number in range(10)), sentences, SearchSettings())
+    assert next(found)[0] == [0]
+    assert started == [[sentence] for sentence in sentences[:3]]
+    assert [places for places, _ in found] == [[number] for number in range(1, 10)]
+
+
+def test_dropping_a_busy_model_does_not_wait():
+    endless = Endless()
+    end, opened = endless.end, [endless]
+    del endless
+    begun = time.monotonic()
+    _close(opened, os.getpid())
+    assert time.monotonic() - begun < 10
+    end.set()
 
 
 def test_a_stream_may_be_left_early(translator: Translator):

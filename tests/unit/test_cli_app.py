@@ -144,6 +144,22 @@ def test_what_a_command_raises_becomes_a_line_and_a_status(capsys, monkeypatch, 
     assert error_line(capsys) == line
 
 
+@pytest.mark.parametrize(("raised", "status"), [(KeyboardInterrupt(), 130), (SystemExit(143), 143)])
+def test_an_interrupted_program_does_not_wait_for_ctranslate2(monkeypatch, raised, status):
+    def steps() -> None:
+        raise raised
+
+    left = []
+    monkeypatch.setattr(app, "load_command", lambda name: steps)
+    monkeypatch.setattr(os, "_exit", left.append)
+    monkeypatch.setattr(sys, "argv", ["regard", "steps"])
+    monkeypatch.setitem(sys.modules, "ctranslate2", None)
+    assert main() == status
+    assert left == [status]
+    assert main(["steps"]) == status  # a program that calls it goes on
+    assert left == [status]
+
+
 def test_a_command_may_choose_its_status(monkeypatch):
     def steps() -> None:
         raise typer.Exit(1)

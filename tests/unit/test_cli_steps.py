@@ -50,6 +50,12 @@ def run_json(capsys, *options):
     return json.loads(capsys.readouterr().out)
 
 
+def test_a_row_without_keys_does_not_sum_to_1(capsys):
+    assert main(["steps", "--mask", "0,0,0,0"]) == 0
+    said = capsys.readouterr().out
+    assert "2. weights: softmax of the scores, each row sums to 1, or 0 if masked" in said
+
+
 def test_the_textbook_example(capsys):
     assert main(["steps", "--example", "textbook"]) == 0
     assert capsys.readouterr().out == TEXTBOOK

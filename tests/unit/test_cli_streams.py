@@ -127,6 +127,29 @@ def test_sigterm_leaves_no_half_of_a_file(model: Path, tmp_path: Path):
     assert not list(tmp_path.iterdir())
 
 
+@pytest.mark.skipif(os.name != "posix", reason="locks")
+def test_a_file_that_another_is_writing_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    """Else the first to end would rename what the other has half written."""
+    path = tmp_path / "out.svg"
+    with writing(path) as out:
+        out.write(b"first")
+        assert main(["diagram", "luong", "--output", str(path)]) == 2
+    said = f"regard: error: {path}: another process is writing it now: wait for it, or choose another file\n"
+    assert capsys.readouterr().err == said
+    assert path.read_bytes() == b"first"
+    assert [each.name for each in tmp_path.iterdir()] == [path.name]
+
+
+@pytest.mark.skipif(os.name != "posix", reason="signals")
+def test_what_a_killed_writer_left_is_no_obstacle(tmp_path: Path):
+    path, code = tmp_path / "out.txt", "from regard.storage.files import *; import os; from pathlib import Path\n"
+    code += f"with writing(Path({str(path)!r})) as out: os.kill(os.getpid(), 9)"
+    subprocess.run([sys.executable, "-c", code], check=False)
+    assert (tmp_path / ".out.txt.part").exists()
+    write_bytes(path, b"new")
+    assert [each.read_bytes() for each in tmp_path.iterdir()] == [b"new"]
+
+
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="Linux's device")
 def test_a_device_is_written_as_it_is():
     with pytest.raises(OSError, match="No space left"):

@@ -318,6 +318,11 @@ def test_later_overrides_win(recipe_file: Path):
     assert load_recipe(recipe_file, ["training.updates=5", "training.updates=6"]).training.updates == 6
 
 
+def test_one_string_is_no_list_of_overrides(recipe_file: Path):
+    with pytest.raises(ConfigError, match=r"^overrides: 'model.layers=1' is one string: give a list, \['model"):
+        with_overrides(load_recipe(recipe_file), "model.layers=1")
+
+
 def test_no_override_is_the_same_recipe(recipe_file: Path):
     recipe = load_recipe(recipe_file)
     assert with_overrides(recipe, []) is recipe

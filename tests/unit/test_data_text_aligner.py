@@ -32,7 +32,7 @@ from regard.data.text.parallel import Pair
 from regard.data.text.sources import Mix, Tokenizers, open_text, text_of
 from regard.data.text.tokenizer import Tokenizer
 from regard.data.toy import AlignedPair, toy_corpus
-from regard.errors import ConfigError
+from regard.errors import ConfigError, DataError
 from regard.evaluation.alignment import aer, parse_links
 from regard.models.contract import NOWHERE
 
@@ -327,3 +327,9 @@ def test_blocks_are_aligned_as_the_whole_text_is(
 def test_a_sample_is_taken_from_everywhere() -> None:
     assert spaced(5, 10).tolist() == [0, 1, 2, 3, 4]
     assert spaced(101, 5).tolist() == [0, 25, 50, 75, 100]
+
+
+def test_what_is_no_pair_to_align_is_shown() -> None:
+    for wrong in ("abc", [("a",)], [("a", None)]):
+        with pytest.raises(DataError, match=r"is not a sentence pair: give \(source, target\) tuples"):
+            align_text(wrong)  # type: ignore[arg-type]  # that is the point

@@ -49,6 +49,12 @@ def test_what_is_no_pair_is_shown() -> None:
             list(open_text([wrong], "train").pairs())  # type: ignore[list-item]  # that is the point
 
 
+def test_what_is_no_text_is_shown() -> None:
+    for wrong in (5, None, 2.5):
+        with pytest.raises(DataError, match=rf"^{wrong} is no text to train on: give two files"):
+            open_text(wrong, "train")  # type: ignore[arg-type]  # that is the point
+
+
 def test_blank_texts_are_refused() -> None:
     with pytest.raises(DataError, match="holds no sentences to train on"):
         hashes_of(open_text([(" ", "x")], "train"))

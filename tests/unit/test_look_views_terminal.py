@@ -128,6 +128,14 @@ def test_entropy_ends_the_rows_and_coverage_stands_below_the_columns() -> None:
     assert max(map(cell_len, lines(wide, ["word"] * 40, ["a", "b"], width=50, **measures))) <= 50
 
 
+@pytest.mark.parametrize("width", [50, 80, 100])
+def test_entropy_and_coverage_are_named_in_a_window_of_any_usual_width(width: int) -> None:
+    said = look_table(black_cat(), width=width, measures=True).plain
+    assert "right: entropy of each row (bits)" in said
+    assert "bottom: coverage of each source word (column sum)" in said
+    assert max(map(cell_len, said.split("\n"))) <= width
+
+
 def test_a_model_without_attention_shows_its_one_vector() -> None:
     look = look_of(side("a", ("a", 0)), side("b", ("b", 0)), None, fixed_vector=[0.0, -1.0, 0.5, 0.1])
     table = look_table(look).plain.split("\n")

@@ -26,9 +26,8 @@ from torch import Tensor
 from regard.config.settings import TextSettings
 from regard.data.text.batches import gather
 from regard.data.text.corpus import EncodedSide
-from regard.data.text.parallel import Pair
 from regard.data.text.pieces import SAMPLED_LINES
-from regard.data.text.sources import sample_pairs
+from regard.data.text.sources import as_pair, sample_pairs
 from regard.data.text.texts import Corpus, Text
 from regard.data.text.tokenizer import Tokenizer
 from regard.errors import ConfigError
@@ -65,7 +64,7 @@ def align_text(
     `train` is additional training text. `pieces` is the vocabulary size of each language. Two words are linked if any
     of their pieces are. A pair with a blank side, or with more than MOST_PIECES pieces on one side, has no links.
     """
-    given = [[Pair(*pair) for pair in text] for text in (pairs, train)]
+    given = [[as_pair(pair) for pair in text] for text in (pairs, train)]
     text = Text(tuple(Corpus("pairs from Python", lambda part=part: part) for part in given))  # type: ignore[misc]
     return list(align_corpus(text, pieces=pieces, on_progress=on_progress))
 

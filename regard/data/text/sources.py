@@ -95,9 +95,11 @@ def _open_corpus(given: Given | BackTranslated, split: Split) -> Corpus:
     if isinstance(given, tuple) and len(given) == 2 and all(isinstance(part, (str, PathLike)) for part in given):
         source, target = (Path(fspath(part)) for part in given)  # type: ignore[arg-type]  # checked above
         return Corpus(f"{source.name}, {target.name}", files_of(source, target))
+    if not isinstance(given, Iterable):
+        raise DataError(f"{given!r:.80} is no text to train on: give two files, a TSV file, or (source, target) pairs.")
     # An iterator is copied, because it can be read only once; a re-iterable object is not.
     again = list(given) if isinstance(given, Iterator) else cast(Iterable[Any], given)
-    return Corpus("pairs from Python", lambda: map(_as_pair, again))
+    return Corpus("pairs from Python", lambda: map(as_pair, again))
 
 
 def text_of(pairs: list[Pair]) -> Text:
@@ -105,7 +107,8 @@ def text_of(pairs: list[Pair]) -> Text:
     return Text((Corpus("pairs from Python", lambda: pairs),))
 
 
-def _as_pair(item: Any) -> Pair:
+def as_pair(item: Any) -> Pair:
+    """A sentence pair that a program gives, checked."""
     if isinstance(item, Pair):
         return item
     if isinstance(item, tuple | list) and len(item) == 2 and all(isinstance(side, str) for side in item):

@@ -14,8 +14,11 @@ The converted model is kept beside the model (`storage/compiled.py`); with it, n
 from __future__ import annotations
 
 import os
+import threading
+import time
 import weakref
-from collections.abc import Hashable, Iterator, Sequence
+from collections import deque
+from collections.abc import Hashable, Iterable, Iterator, Sequence
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -137,8 +140,16 @@ def _close(opened: list[Any], home: int) -> None:
 
     A thread of CTranslate2 keeps the callback of its last stream. If it released it during the interpreter's shutdown,
     the process would abort. A forked process has none of these threads to wait for.
+
+    Dropping waits for the batches that were started. After Ctrl-C in the middle a thread waits for them, which the
+    interpreter waits for in turn, unless it has ended its threads already.
     """
-    if os.getpid() == home:
+    if os.getpid() != home:
+        return
+    busy = any(each.num_active_batches + each.num_queued_batches for each in opened)
+    if busy and threading.main_thread().is_alive():
+        threading.Thread(target=opened.clear).start()
+    else:
         opened.clear()
 
 
@@ -150,8 +161,13 @@ class CTranslate2Model:
     ) -> None:
         """Open a converted model; its files are not needed afterwards."""
         opened = import_ctranslate2().Translator(
-            str(folder), compute_type="int8" if int8 else "float32", inter_threads=threads, intra_threads=1
+            str(folder),
+            compute_type="int8" if int8 else "float32",
+            inter_threads=threads,
+            intra_threads=1,
+            max_queued_batches=-1,  # else submitting would block, deaf to Ctrl-C
         )
+        self._ahead = 2 * threads
         self._opened = [opened]
         weakref.finalize(self, _close, self._opened, os.getpid())
         self._uses_map = shortlist
@@ -162,23 +178,30 @@ class CTranslate2Model:
         self, sentences: Sequence[Sequence[int]], settings: SearchSettings
     ) -> Iterator[tuple[int, list[Hypothesis]]]:
         """Yield index and n-best list of each sentence of source ids, as sentences finish."""
-        started = [
-            (places, self._start([sentences[place] for place in places], settings))
-            for places in even_batches(sentences, settings, ROWS)
-        ]
         again = []
-        for places, results in started:
+        for places, results in self._started(even_batches(sentences, settings, ROWS), sentences, settings):
             longest = sentences[places[0]]
             for place, result in zip(places, results, strict=True):
-                found, maximum = result.result(), maximum_length(sentences[place], settings)
+                found, maximum = _wait(result), maximum_length(sentences[place], settings)
                 too_long = any(len(pieces) >= maximum for pieces in found.hypotheses)
                 if too_long and maximum < maximum_length(longest, settings):
                     # it exceeded its own maximum length, since a batch has one for all: search again, alone
-                    again.append((place, self._start([sentences[place]], settings)[0]))
+                    again.append([place])
                 else:
                     yield place, self._hypotheses(found, sentences[place], longest, settings)
-        for place, result in again:
-            yield place, self._hypotheses(result.result(), sentences[place], sentences[place], settings)
+        for (place,), (result,) in self._started(again, sentences, settings):
+            yield place, self._hypotheses(_wait(result), sentences[place], sentences[place], settings)
+
+    def _started(
+        self, batches: Iterable[list[int]], sentences: Sequence[Sequence[int]], settings: SearchSettings
+    ) -> Iterator[tuple[list[int], list[Any]]]:
+        """Places and futures of each batch. Few are started ahead: what is started cannot be stopped."""
+        started: deque[tuple[list[int], list[Any]]] = deque()
+        for places in batches:
+            started.append((places, self._start([sentences[place] for place in places], settings)))
+            if len(started) > self._ahead:
+                yield started.popleft()
+        yield from started
 
     def _start(self, sentences: Sequence[Sequence[int]], settings: SearchSettings) -> list[Any]:
         """Submit the sentences sorted by length, longest first; returns futures."""
@@ -241,6 +264,14 @@ class CTranslate2Model:
             finished=finished,
             token_log_probabilities=(),
         )
+
+
+def _wait(result: Any) -> Any:
+    """The result of a future; asleep in between, because CTranslate2's own waiting does not hear Ctrl-C."""
+    begun = time.monotonic()
+    while not result.done():
+        time.sleep(min((time.monotonic() - begun) / 32, 0.05))
+    return result.result()
 
 
 def exponent(length: int, alpha: float) -> float:

@@ -70,7 +70,9 @@ def _attention(steps: FiveSteps) -> list[str]:
 def _weights(steps: FiveSteps) -> list[str]:
     local = steps.local
     if local is None:
-        lines = _section("2. weights: softmax of the scores, each row sums to 1", steps.weights, "q", "k")
+        masked = bool((steps.weights.sum(-1) == 0).any())  # a query that may not attend to any key
+        total = "1, or 0 if masked" if masked else "1"
+        lines = _section(f"2. weights: softmax of the scores, each row sums to {total}", steps.weights, "q", "k")
     else:
         window = f"[{local.centre - local.width:g}, {local.centre + local.width:g}]"
         if steps.gaussian is None:

@@ -234,8 +234,10 @@ def _style(weight: float) -> Style:
 
 
 def _explanation(width: int) -> list[Text]:
-    legend = Text("right: entropy of each row (bits); bottom: coverage of each source word (column sum)", "dim")
-    return [legend] if cell_len(legend.plain) <= width else []
+    """What the numbers beside and below the matrix are: on one line if there is room, else on two."""
+    right, bottom = "right: entropy of each row (bits)", "bottom: coverage of each source word (column sum)"
+    lines = [f"{right}; {bottom}"] if cell_len(f"{right}; {bottom}") <= width else [right, bottom]
+    return [Text(line, "dim") for line in lines if cell_len(line) <= width]
 
 
 def _legend(width: int, colour: bool, digits: bool) -> list[Text]:
