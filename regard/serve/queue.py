@@ -5,8 +5,8 @@ faster than one with all threads: threads that share one small matrix product wa
 the event loop competes for the cores.
 
 The queue holds at most `max_queue` requests; further requests are refused at once. If a client disconnects or its
-deadline passes, the asyncio task is cancelled, which frees its place. A running batch is finished: at most one per
-worker.
+deadline passes, the asyncio task is cancelled, which frees its place. A worker leaves a batch that nobody waits for any
+more at its next finished sentence.
 
 Workers are supervised: a panic of compiled code (a BaseException) fails its own request, and a new thread replaces the
 worker.
@@ -325,6 +325,8 @@ class TranslationQueue:
             for number, translation in translator.translate_unordered(lines, settings, attention=first.attention):
                 job, place = owners[number]
                 job.keep(place, translation)
+                if all(each.abandoned for each, _ in batch):
+                    break
         except BaseException as error:
             is_sound = isinstance(error, Exception)
             if len(batch) == 1:

@@ -42,6 +42,7 @@ class Shouting(Translator):
         self.door.set()
         self.entered = threading.Event()
         self.slowly = threading.Event()
+        self.made: list[str] = []
 
     def translate_unordered(
         self, lines: Sequence[str], search: SearchChanges = None, *, attention: bool = False
@@ -60,6 +61,7 @@ class Shouting(Translator):
                 raise RuntimeError("poisoned")
             if "dawdle" in line:
                 assert self.slowly.wait(20)
+            self.made.append(line)
             further = tuple(Translation(line, line.upper() + "!" * further) for further in range(1, n_best))
             yield number, Translation(line, line.upper(), _others=further)
 

@@ -176,6 +176,21 @@ def test_a_client_that_goes_frees_its_place_and_is_not_translated() -> None:
     asyncio.run(run())
 
 
+def test_a_batch_that_nobody_waits_for_is_left_at_its_next_sentence() -> None:
+    async def run() -> None:
+        async with queue_of() as (queue, model, translator):
+            gone = asyncio.ensure_future(queue.translate(model, ["dawdle", "two", "one"]))
+            await asyncio.to_thread(translator.entered.wait, 10)
+            gone.cancel()
+            await entered(queue, 0)
+            kept = asyncio.ensure_future(queue.translate(model, ["kept"]))
+            translator.slowly.set()
+            assert (await kept)[0].text == "KEPT"
+            assert translator.made == ["dawdle", "kept"]
+
+    asyncio.run(run())
+
+
 def test_one_request_does_not_spoil_those_of_others() -> None:
     async def run() -> None:
         async with queue_of() as (queue, model, translator):

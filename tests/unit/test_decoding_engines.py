@@ -146,3 +146,8 @@ def test_batches_hold_no_more_tokens_than_wanted():
     sentences = [[5] * length for length in (9, 30, 4, 9, 8, 3)]
     batches = list(even_batches(sentences, SearchSettings(beam=1, batch_tokens=20), rows=96))
     assert batches == [[1], [0, 3], [4, 2], [5]]
+
+
+def test_batches_of_long_sentences_take_no_more_steps_than_wanted():
+    sentences = [[5] * 900] * 10  # up to 1,820 steps for each of 5 hypotheses
+    assert [len(batch) for batch in even_batches(sentences, SearchSettings(), rows=96)] == [1] * 10
