@@ -37,6 +37,8 @@ from regard.decoding.text_model import TextModel
 from regard.machine import processor
 from regard.storage.reading import TOKENIZER_BYTES, check_regular
 
+SHORT_STEPS = 1024
+"""Hypotheses times decoding steps up to which waiting does not hear Ctrl-C: hearing it takes 0.1 ms longer."""
 MAP = "vmap.txt"  # the shortlist in CTranslate2's format
 ROWS = 96
 """Maximum hypotheses in a batch: among the fastest sizes, greedy or beam, with or without a shortlist."""
@@ -179,10 +181,11 @@ class CTranslate2Model:
     ) -> Iterator[tuple[int, list[Hypothesis]]]:
         """Yield index and n-best list of each sentence of source ids, as sentences finish."""
         again = []
+        wait = _wait_at_once if _is_short(sentences, settings) else _wait
         for places, results in self._started(even_batches(sentences, settings, ROWS), sentences, settings):
             longest = sentences[places[0]]
             for place, result in zip(places, results, strict=True):
-                found, maximum = _wait(result), maximum_length(sentences[place], settings)
+                found, maximum = wait(result), maximum_length(sentences[place], settings)
                 too_long = any(len(pieces) >= maximum for pieces in found.hypotheses)
                 if too_long and maximum < maximum_length(longest, settings):
                     # it exceeded its own maximum length, since a batch has one for all: search again, alone
@@ -190,7 +193,7 @@ class CTranslate2Model:
                 else:
                     yield place, self._hypotheses(found, sentences[place], longest, settings)
         for (place,), (result,) in self._started(again, sentences, settings):
-            yield place, self._hypotheses(_wait(result), sentences[place], sentences[place], settings)
+            yield place, self._hypotheses(wait(result), sentences[place], sentences[place], settings)
 
     def _started(
         self, batches: Iterable[list[int]], sentences: Sequence[Sequence[int]], settings: SearchSettings
@@ -264,6 +267,15 @@ class CTranslate2Model:
             finished=finished,
             token_log_probabilities=(),
         )
+
+
+def _is_short(sentences: Sequence[Sequence[int]], settings: SearchSettings) -> bool:
+    """Whether the request takes a fraction of a second at most, like a single sentence of usual length."""
+    return settings.beam * sum(maximum_length(sentence, settings) for sentence in sentences) <= SHORT_STEPS
+
+
+def _wait_at_once(result: Any) -> Any:
+    return result.result()
 
 
 def _wait(result: Any) -> Any:
