@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from regard.bulk.run import translate_shards
     from regard.comparison import compare
     from regard.data.text.aligner import align_text
+    from regard.errors import RegardError
     from regard.inference.captioner import Captioner
     from regard.inference.classifier import Classifier
     from regard.inference.load import load
@@ -29,6 +30,7 @@ __version__ = "0.1.0"
 __all__ = [
     "Captioner",
     "Classifier",
+    "RegardError",
     "Translation",
     "Translator",
     "__version__",
@@ -43,6 +45,7 @@ __all__ = [
 _MODULES = {
     "Captioner": "regard.inference.captioner",
     "Classifier": "regard.inference.classifier",
+    "RegardError": "regard.errors",
     "Translation": "regard.inference.translation",
     "Translator": "regard.inference.translator",
     "align_text": "regard.data.text.aligner",

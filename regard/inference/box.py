@@ -130,6 +130,8 @@ def expanded(word: str) -> list[str]:
 
 def model_folder(model: str | Path) -> Path:
     """The folder of a model that is given by its path or by the name of an installed model."""
+    if not isinstance(model, str | Path):
+        raise ConfigError(f"{model!r} is not a model: give the path of its folder, or the name of an installed model.")
     path = Path(model)
     boxed = path.as_posix() in boxed_names()
     if exists(path / CONFIG):

@@ -119,6 +119,12 @@ def test_a_wrong_name_gets_the_nearest_and_the_installed(name: str, capsys: pyte
     assert "de-en, de-en/bahdanau, de-en/luong, en-de, en-de/bahdanau." in said
 
 
+@pytest.mark.parametrize("model", [None, 3, ["de-en"]])
+def test_what_is_no_path_is_refused_as_such(model: object) -> None:
+    with pytest.raises(regard.RegardError, match="is not a model: give the path of its folder"):
+        regard.load(model)  # type: ignore[call-overload]
+
+
 def test_a_damaged_installed_model_does_not_stop_others(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
