@@ -3,7 +3,7 @@
     python benchmarks/everything.py --data DIR
 
 DIR is as for recurrent.py. Each benchmark is a process of its own, whose output is kept in WORK/NAME.txt; one that
-finished is not repeated, so the same command goes on after an interruption. A benchmark that fails is reported at the
+finished is not repeated, so the same command resumes after an interruption. A benchmark that fails is reported at the
 end and the others run. All together take about eight hours on two cores: run nothing else meanwhile.
 """
 
